@@ -47,13 +47,13 @@ lossless='*Eagle3*:*FamilyLossless*:*TreeLossless*:TreeRejection*:*SupportedFami
 [[ $num_gpus -ge 2 ]] && lossless+=':*_tp2_pp1:*_tp1_pp2:*DraftCacheTest*/tp2_on*:*DraftCacheTest*/tp2_with*:*DraftCacheTest*/pp2'
 step lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=50000 "$bin/test_speculative_lossless" \
   --gtest_filter="$lossless"
-step no_early_starts env PACELINE_RIG_DEVICE=cuda PACELINE_RIG_EARLY_STARTS=off PACELINE_MATRIX_TOKENS=5000 \
+step no_early_starts env PACELINE_RIG_DEVICE=cuda PACELINE_RIG_EARLY_STARTS=off PACELINE_MATRIX_TOKENS=50000 \
   "$bin/test_speculative_lossless" --gtest_filter="$lossless"
 if [[ -x $bin/test_speculative_lossless_sleeps ]]; then
   step sleeps_ops "$bin/test_kernels_sleeps" --gtest_filter='*cuda:*cuda_fast'
   step sleeps_cuda "$bin/test_kernels_cuda_sleeps"
   step sleeps_strict "$bin/test_kernels_cpu_sleeps" --gtest_filter='Strict.*'
-  step sleeps_lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=5000 \
+  step sleeps_lossless env PACELINE_RIG_DEVICE=cuda PACELINE_MATRIX_TOKENS=50000 \
     "$bin/test_speculative_lossless_sleeps" --gtest_filter="$lossless"
 else
   skip sleeps "not built: cmake --build $bin --target sleeps"

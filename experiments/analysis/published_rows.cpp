@@ -13,7 +13,7 @@ std::string why(const CellSummary& s, const CellSummary& over) {
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   const std::optional<double>&tokens = s.tokens_per_target_forward, &tokens_over = over.tokens_per_target_forward;
   if (tokens && tokens_over && std::abs(*tokens / *tokens_over - 1) > 0.01)
-    add(fmt::format("{:.2f} tokens per sequence and pass against {:.2f}", *tokens, *tokens_over));
+    add(fmt::format("{:.2f} tokens per sequence per pass against {:.2f}", *tokens, *tokens_over));
   if (decode_pass_ratio(s, over))
     add(fmt::format("a decode pass takes {:.2f} ms against {:.2f}", *s.passes->decode.pass_ms,
                     *over.passes->decode.pass_ms));

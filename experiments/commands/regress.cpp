@@ -259,7 +259,7 @@ void add_regress_command(const Command& program) {
       .option("--timing-cells", &regress->timing_cells, "cells to time (single: one-rank cells only)",
               {.shown = true, .words = {"single", "all"}})
       .option("--timing-only", &regress->timing_only, "skip the check of tokens and counters")
-      .option("--strict", &regress->strict, "exit with 9 if other processes disturbed the times (of --baseline-bin)");
+      .option("--strict", &regress->strict, "with --baseline-bin: exit with 9 if other processes disturbed the timing");
   add_run_options(command, regress->run)
       .footer(
           "Examples:\n"

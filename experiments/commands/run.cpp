@@ -235,7 +235,8 @@ void add_run_commands(const Command& program) {
           "  runexp run configs/ngram_tp2.json --axis k=1..8 --only 'tp==1 && pp==1'\n"
           "  runexp run configs/ngram_tp2.json --set engine.target.path=builtin:draft-600k --set "
           "measure.repetitions=7\n\n"
-          "Ctrl-C once stops after the pass under way and writes the report; twice stops at once. \"runexp resume\" "
+          "Ctrl-C once ends the run after the repetition under way and writes the report; twice ends it now. \"runexp "
+          "resume\" "
           "continues.")
       .calls([run] {
         const auto work = [&](const SupervisedTask& task) {

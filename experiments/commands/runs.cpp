@@ -433,7 +433,7 @@ void add_runs_commands(const Command& program) {
       .option("cell", &trace->cell, std::string(kCellHelp) + "; default: all")
       .footer(
           "Example:\n"
-          "  runexp trace last tp2_pp1_ngram_k3_c1 > trace.json    and open it in ui.perfetto.dev")
+          "  runexp trace last tp2_pp1_ngram_k3_c1 > trace.json    # then open it in ui.perfetto.dev")
       .calls([trace] { return trace_command(trace->run, trace->cell); });
 
   const auto list = std::make_shared<RunsCommand>();

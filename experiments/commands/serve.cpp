@@ -247,7 +247,7 @@ void add_serve_command(const Command& program) {
       .option("--served-model-name", &serve->name, "the model's name for clients (default: its folder's)")
       .option("--api-key-file", &serve->key_file,
               fmt::format("clients must send the key in this file (or in {})", kKeyVariable), {.type = "FILE"})
-      .option("--insecure", &serve->insecure, "listen on other addresses than loopback without a key")
+      .option("--insecure", &serve->insecure, "listen on addresses other than loopback without a key")
       .option("--per-request-spec-decode-metrics", &serve->speculation, "acceptance in each answer",
               {.shown = true, .words = {"off", "summary", "detailed"}})
       .option("--cell", &serve->cell, std::string(kCellHelp) + "; needed if there are several", {.type = "CELL"})
@@ -258,7 +258,7 @@ void add_serve_command(const Command& program) {
       .footer(
           "MODEL: builtin:NAME, a folder or a .gguf file. EXPERIMENT: a configuration file, which takes no FLAGS.\n" +
           flags_text() +
-          "One Ctrl-C lets open requests end, a second stops at once.\n\n"
+          "One Ctrl-C lets open requests end; a second stops at once.\n\n"
           "Examples:\n"
           "  runexp serve builtin:target-7m --port 8000\n"
           "  runexp serve builtin:target-7m --tensor-parallel-size 2 --speculative-config '{\"method\": \"ngram\", "

@@ -167,7 +167,7 @@ TEST(ForecastSection, SetsEveryCellsPredictionAgainstItsMedianStep) {
       section.find(fmt::format("Median over {} cells: the median ITL is 1.25× the predicted time.", run.cells.size())),
       std::string::npos)
       << section;
-  EXPECT_NE(section.find("Farthest from it: tp1 pp1 ngram k=5, 5.00×."), std::string::npos) << section;
+  EXPECT_NE(section.find("Farthest from that median: tp1 pp1 ngram k=5, 5.00×."), std::string::npos) << section;
   EXPECT_EQ(count(section, "<tr"), run.cells.size() + 1) << "a row a cell, and the head";
   EXPECT_EQ(count(section, "<td>5.00×</td>"), 1u);
   EXPECT_EQ(section_of(report_of(synthetic_run()), "forecast"), "") << "nothing was predicted";

@@ -340,7 +340,7 @@ TEST(Reports, RowsBesideWhatOthersMeasured) {
   ASSERT_TRUE(rows[0].measured);
   EXPECT_DOUBLE_EQ(*rows[0].measured,
                    *summary.cells[size_t(faster)].output_tok_s / *summary.cells[size_t(base)].output_tok_s);
-  EXPECT_NE(rows[0].why.find("tokens per sequence and pass against 1.00; a decode pass takes "), std::string::npos)
+  EXPECT_NE(rows[0].why.find("tokens per sequence per pass against 1.00; a decode pass takes "), std::string::npos)
       << rows[0].why;
   EXPECT_FALSE(rows[1].measured);
   EXPECT_EQ(rows[1].why, failed.reason);

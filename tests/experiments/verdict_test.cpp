@@ -133,7 +133,7 @@ TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
     r.counters.accepted = 0;
   }
   const std::string said = verdict(run_of({plain(kSlow), cheap}));
-  EXPECT_TRUE(holds(said, ". Any acceptance breaks even in decoding alone.")) << said;
+  EXPECT_TRUE(holds(said, ". Prefill excluded, any acceptance breaks even.")) << said;
   EXPECT_FALSE(holds(said, "breaks even at")) << said;
 }
 
@@ -148,10 +148,11 @@ TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
   EXPECT_TRUE(
       holds(text, "ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, 0.80× ["))
       << text;
-  EXPECT_TRUE(holds(text, "]. By the measured times decoding alone breaks even at AL 2.50; its AL is 2.00.")) << text;
+  EXPECT_TRUE(holds(text, "]. Prefill excluded, it breaks even at AL 2.50 by the measured times; its AL is 2.00."))
+      << text;
   const std::string never = verdict(run_of({plain(kSlow), ngram(1, {80, 80.8, 79.2})}));
-  EXPECT_TRUE(
-      holds(never, ". By the measured times decoding alone breaks even at AL 2.50 (at most k + 1 = 2); its AL is "))
+  EXPECT_TRUE(holds(
+      never, ". Prefill excluded, it breaks even at AL 2.50 (at most k + 1 = 2) by the measured times; its AL is "))
       << never;
 }
 
@@ -223,13 +224,13 @@ TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
                     "ngram is slower than no speculation in the same placement. Best cell (highest lower end of its "
                     "interval): tp2 pp1 ngram k=3, 0.80× ["))
       << text;
-  EXPECT_TRUE(holds(text, "]. By the measured times decoding alone breaks even at AL 2.50; its AL is 2.00.")) << text;
+  EXPECT_TRUE(holds(text, "]. Prefill excluded, it breaks even at AL 2.50 by the measured times; its AL is 2.00."))
+      << text;
   const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
   EXPECT_TRUE(
       holds(alone, "ngram does not pay. Best cell (highest lower end of its interval): tp2 pp1 ngram k=3, 0.80× ["))
       << alone;
-  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none. By the measured times decoding alone breaks even at AL 2.50"))
-      << alone;
+  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none. Prefill excluded, it breaks even at AL 2.50")) << alone;
 }
 
 TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {

@@ -17,7 +17,7 @@ enum class Among : uint8_t { all, plain, speculative };
 enum class PickKind : uint8_t {
   throughput,  // output tokens per second; not of open loops, whose rate is what was sent
   latency,     // median E2E of an open loop that keeps up, of others median TPOT: ms
-  per_device,  // output tokens per second and device; not of open loops
+  per_device,  // output tokens per second per device; not of open loops
   goodput,     // requests per second that meet report.slo, where it is given; of equal ones the lower median E2E
 };
 const char* to_string(PickKind kind);  // "best_throughput", …
@@ -51,7 +51,7 @@ std::vector<Pick> make_picks(const VerdictView& view);
 bool ranks_before(const CellSummary& a, const CellSummary& b);
 
 /// Of closed and offline loops: tokens per second of a user (1000 / median TPOT in ms) and per device. Of open ones:
-/// median E2E in ms, the less the better, and per second and device the requests that meet report.slo, else those that
+/// median E2E in ms, the less the better, and per second per device the requests that meet report.slo, else those that
 /// were sent where the engine keeps up, and that were finished where not.
 struct ParetoPoint {
   double user = 0, device = 0;

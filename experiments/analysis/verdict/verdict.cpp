@@ -82,7 +82,7 @@ std::string correction_text(const VerdictView& view, const LoadGroup& group) {
     const CellSummary& s = *claim.cell;
     if (is_gain && claim.outcome == Outcome::faster && claim.adjusted_p.value_or(0) >= kFalseClaims && group.holds(s) &&
         VerdictView::ranks_by_rate(s) && view.speculates(s))
-      return fmt::format(" after correction for {}", counted(claim.among, "comparison"));
+      return fmt::format(" after correction for all {}", counted(claim.among, "comparison"));
   }
   return "";
 }
@@ -324,9 +324,10 @@ std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const std::optional<double> needed = break_even_length(s, *gain.over);
   const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
   if (!needed || !s.mean_acceptance_length || !k) return "";
-  if (*needed <= 1) return " Any acceptance breaks even in decoding alone.";
-  return fmt::format(" By the measured times decoding alone breaks even at AL {:.2f}{}; its AL is {:.2f}.", *needed,
-                     *needed > *k + 1 ? fmt::format(" (at most k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length);
+  if (*needed <= 1) return " Prefill excluded, any acceptance breaks even.";
+  return fmt::format(" Prefill excluded, it breaks even at AL {:.2f}{} by the measured times; its AL is {:.2f}.",
+                     *needed, *needed > *k + 1 ? fmt::format(" (at most k + 1 = {})", *k + 1) : "",
+                     *s.mean_acceptance_length);
 }
 
 /// For each load the proposers without a cell that is shown to be faster. Where the table compares with another

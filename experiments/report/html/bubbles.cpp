@@ -28,7 +28,8 @@ constexpr std::array<Kind, kNumPieceKinds> kKinds = {
      {"collective", 4, "for other ranks in collectives"},
      {"other rank", 7, "idle: the next batch needs what another rank still computes"},
      {"wake-up", 8, "the pass has begun on another rank; this rank's thread is not running yet"},
-     {"scheduler", 3, "idle: no batch is scheduled; on the sampling rank all time between work"}}};
+     {"scheduler", 3,
+      "idle, no batch is scheduled; on the sampling rank any time outside passes, drafting and sampling"}}};
 constexpr int kOddPassColor = 6;
 
 const RankLanes& lanes_of(const CellResult& cell) {
@@ -186,11 +187,10 @@ Section bubbles_section(const Report& report) {
           "needs; for wake-up (the pass has begun on another rank, this rank's thread is not running yet); for the "
           "scheduler (no batch is scheduled).");
   for (const Shown& cell : cells) section.body += drawing(cell);
-  section.body +=
-      shares_table(cells) +
-      note(
-          "The window ends when half of the first repetition's requests had finished; the chart shows its last passes. "
-          "<code>runexp trace</code> writes the windows of all cells for Perfetto.");
+  section.body += shares_table(cells) + note(
+                                            "The window ends when half of the first repetition's requests have "
+                                            "finished; the chart shows its last passes. "
+                                            "<code>runexp trace</code> writes the windows of all cells for Perfetto.");
   if (on_gpus)
     section.body += note(
         "On GPUs these are the hosts: a piece of work is the time in which its kernels were given out, "

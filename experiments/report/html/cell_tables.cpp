@@ -215,7 +215,8 @@ Section memory_section(const Report& report) {
   const auto mib = [&](int64_t CellMemory::*bytes, int digits) {
     return [&, bytes, digits](Cell s) { return number(in_units(double(report.cell(s).memory.*bytes), kMebi), digits); };
   };
-  const char* const planned = "planned for all cells of the placement: all ranks, and every draft model of theirs";
+  const char* const planned =
+      "planned once for the placement: all its ranks, and every draft model that one of its cells uses";
   const CellColumns columns = {
       {"batch", "sequences of a pass, mean", field(&Fields::sequences_per_forward, 2)},
       {"KV peak", "blocks of the target in use at most",
@@ -259,19 +260,19 @@ Section forecast_section(const Report& report) {
       {"median ITL ms", "measured; without prefill", [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
-  const std::string sentence =
-      fmt::format("Median over {}: the median ITL is {:.2f}× the predicted time. Farthest from it: {}, {:.2f}×.",
-                  counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
-                  report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
+  const std::string sentence = fmt::format(
+      "Median over {}: the median ITL is {:.2f}× the predicted time. Farthest from that median: {}, {:.2f}×.",
+      counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
+      report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =
       "<p>" + html_escaped(sentence) + "</p>" +
       html_table(table_of(report, "Predicted time of a decode pass and median ITL.", cells, columns), "sortable") +
       note(
           "The prediction is a lower bound of a decode pass: reading all weights from memory once, and those of the "
           "draft model once per draft position. The measured value is the median ITL: the time between two moments at "
-          "which a sequence gets tokens. With one sequence at a time that is one decode pass, its drafting and the "
-          "time "
-          "until the next pass; with more sequences it is longer. The median ITL can be below the prediction only if "
+          "which a sequence gets tokens. With one sequence at a time that is one pass of the target, its drafting and "
+          "the time until the next; with more sequences it is longer. The median ITL can be below the prediction only "
+          "if "
           "weights stay in the CPU cache. Oversubscribed cells are left out.");
   return section;
 }

@@ -18,7 +18,7 @@ struct LoopKind {
 LoopKind closed_kind() {
   return {.heading = "Speed per user, throughput per device",
           .x_label = "tokens per second of a user (1000 / median TPOT in ms)",
-          .y_label = "tokens per second and device",
+          .y_label = "tokens per second per device",
           .user = "tok/s per user",
           .device = "tok/s per device",
           .axes = "Vertical axis: over all requests, prefill included."};

@@ -90,7 +90,9 @@ Section step_section(const Report& report) {
                 ? "Mean over decode passes, those without rows of prompts: prefill is excluded. "
                 : "Mean over all passes, prefill included, as this run was recorded before kinds of passes were told "
                   "apart. ") +
-           "On the sampling rank, which samples and verifies drafts: draft: the proposer; verify: the target's layers; "
+           "Times of the sampling rank, which accepts drafts and draws tokens. draft: the proposer; verify: its layers "
+           "of the "
+           "target; "
            "sample: accepting draft tokens and sampling; communicate: waiting for other ranks in collectives "
            "(all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule and rest: all else of a "
            "pass, "

@@ -71,7 +71,7 @@ const CellColumn kColumns[] = {
      [](C c, S) { return c.load == "closed" ? std::to_string(c.axes.concurrency) : "–"; }},
     {{.name = "tok/s", .help = "output tokens per second, prefill included", .goes = 103},
      [](C, S s) { return number_text(s.output_tok_s, 1); }},
-    {{.name = "req/dev/min", .help = "finished requests per minute and device", .goes = 1},
+    {{.name = "req/dev/min", .help = "finished requests per minute per device", .goes = 1},
      [](C, S s) { return number_text(s.requests_per_device_minute, 0); }},
     {{.name = "speedup [95 %]", .help = "tok/s over the baseline's, with the 95 % interval over repetitions"},
      [](C c, S s) { return ratio_cell(c, s.speedup); },
@@ -100,7 +100,7 @@ const CellColumn kColumns[] = {
       .help = "share of verify steps (passes of one sequence after its prompt) that had draft tokens",
       .goes = 3},
      [](C, S s) { return number_text(s.draft_coverage, 2); }},
-    {{.name = "tok/pass", .help = "output tokens per sequence and pass, passes of prompts included", .html_only = true},
+    {{.name = "tok/pass", .help = "output tokens per sequence per pass, passes of prompts included", .html_only = true},
      [](C, S s) { return number_text(s.tokens_per_target_forward, 2); }},
     {{.name = "ttft p50", .help = "median time to the first token", .goes = 6},
      [](C, S s) { return ms_text(s.ttft_ms.p50, 1); }},
@@ -136,7 +136,7 @@ const CellColumn kColumns[] = {
               "significant after Holm's correction over all comparisons of ranked cells in the run. The verdict at the "
               "top uses the corrected result and does not call a difference below 2 % a gain. disturbed: "
               "other processes, or limits of the "
-              "machine, took part of its time. oversubscribed: more threads than cores"},
+              "machine, used some of its time. oversubscribed: more threads than cores"},
      {}},
 };
 
