@@ -28,7 +28,7 @@ uint64_t cuda_graphs_launched(const Backend& backend);
 int num_cuda_devices();
 
 /// Most bytes that a backend takes for itself, beside what alloc and pack give out, rooms for peers included.
-inline constexpr size_t kCudaWorkspaceBytes = size_t{832} << 20;
+inline constexpr size_t kCudaWorkspaceBytes = size_t{912} << 20;
 
 /// Memory that nobody uses yet. Throws as make_cuda_backend does.
 size_t cuda_free_bytes(int device);

@@ -89,6 +89,7 @@ __device__ __forceinline__ T up_to_lane(T x) {
   }
   return x;
 }
+__device__ __forceinline__ float4 operator+(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };

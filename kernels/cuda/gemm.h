@@ -31,10 +31,17 @@ struct CudaWeight final : PackedWeight {
 
 /// Where blocks of gemm_split leave sums for each other, and the flags that say so.
 struct SplitPlaces {
+  struct Launches {
+    uint32_t number;  // of the last one that has ended
+    uint32_t ended;   // blocks of the one under way
+  };
   float4* sums;
   uint32_t* flags;
-  uint32_t* launch;  // the number of the last one; and blocks of the one under way that have ended
+  Launches* launches;
 };
+
+/// Places of a block at most, for each item and half a tile, and their size at kWideRows rows.
+inline constexpr size_t kSplitPlacesOfBlock = kStrictChunks + 1, kSplitPlaceBytes = size_t{64} << 10;
 
 /// Where warps of a launch leave sums for others to go on with (handed_sums.cuh); for the launches of one stream.
 class SumHandover {
@@ -64,13 +71,17 @@ bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp
 /// gemm_bf16 over the rows that `norm` gives, in one kernel; norm.out and args.x stay unwritten.
 void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
                     const cudaDeviceProp& device, LaunchTo queue);
-/// Whether that hands args.y to the peers of args.sum: up to kWideRows rows it does.
+/// Whether that hands args.y to the peers of args.sum: gemm_wide and cuBLASLt do not.
 inline bool hands_over(const GemmArgs& args, const Operand& x) {
   return args.sum && !x.is_plain() && (!x.is_wide() || x.rows <= kWideRows);
 }
 /// The same for an operand in the order for many rows, up to kWideRows of them; it reads a weight once. The same bits.
+/// REQUIRES: no other kernel of the device waits for its own blocks meanwhile, as two such kernels, each with some of
+/// its blocks running, would wait for ever: one stream of a device makes products.
 void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
                 const cudaDeviceProp& device, LaunchTo queue);
+/// Shared memory of a block, at most.
+size_t split_shared_bytes();
 void prepare_gemm_split();
 /// The same for any number of rows; it reads a weight once for kWideRows of them. The same bits.
 void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo queue);

@@ -15,8 +15,8 @@
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/epilogue.cuh"
-#include "kernels/cuda/floats.cuh"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/row_finish.cuh"
 #include "kernels/cuda/split_shares.h"
 #include "kernels/cuda/wgmma.cuh"
 
@@ -44,8 +44,10 @@ struct Shape {
   static constexpr int kSums = kRows / 2;  // of a thread
   /// Many sums take registers that a third warpgroup gives up, of which two warps copy.
   static constexpr bool kMovesRegisters = kRows > 64;
-  static constexpr bool kHalfIsShared = kRows <= 64;  // else it lies among the places
+  static constexpr int kMultiplying = 216, kCopying = 72;  // a thread's, where they move
+  static_assert(2 * kMultiplying + kCopying <= 3 * 168, "more than the block is launched with");
   static constexpr int kBlockThreads = kThreads + (kMovesRegisters ? 128 : 64);
+  static constexpr bool kHalfIsShared = kRows <= 64;  // else it lies among the places
   struct Shared {
     uint4 weights[kStages][kWarps][kStageSteps * 32];
     uint4 rows[kStages][kStageSteps * kRowTiles * kRowWords];
@@ -67,14 +69,25 @@ struct Split {
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+/// Where a ring stands: a slot, and the parity of the phase that is waited for there.
+template <class S>
+struct RingPlace {
+  int slot = 0;
+  uint32_t parity = 0;
+
+  __device__ void advance() {
+    parity ^= slot + 1 == S::kStages;
+    slot = slot + 1 == S::kStages ? 0 : slot + 1;
+  }
+};
+
 /// A block's stages, kStageSteps steps of a chunk each; the last one of a chunk may hold fewer.
 template <class S>
 struct StageCursor {
   SplitWalk walk;
   int chunk_steps;
   int step = 0;  // of the chunk
-  int slot = 0;  // of the ring
-  uint32_t parity = 0;
+  RingPlace<S> ring;
 
   __device__ StageCursor(const Split& split, int team) : walk(split.shares, team), chunk_steps(split.x.order.steps) {}
   __device__ int steps() const { return min(kStageSteps, chunk_steps - step); }
@@ -84,8 +97,7 @@ struct StageCursor {
       step = 0;
       walk.advance();
     }
-    parity ^= slot + 1 == S::kStages;
-    slot = slot + 1 == S::kStages ? 0 : slot + 1;
+    ring.advance();
   }
 };
 
@@ -94,17 +106,15 @@ struct StageCursor {
 template <class S, class Copy>
 __device__ __forceinline__ void steer(const Split& split, typename S::Shared& shared, int team, Copy copy) {
   const int chunk_steps = split.x.order.steps;
-  int slot = 0;
-  uint32_t parity = 1;  // all are free at first
+  RingPlace<S> ring{.slot = 0, .parity = 1};  // all are free at first
 #pragma unroll 1
   for (SplitWalk walk(split.shares, team); !walk.is_over; walk.advance()) {
     copy.begin(walk);
 #pragma unroll 1
     for (int step = 0; step < chunk_steps; step += kStageSteps) {
-      wait_at(shared_address(&shared.empty[slot]), parity);
-      copy.stage(slot, min(kStageSteps, chunk_steps - step));
-      parity ^= slot + 1 == S::kStages;
-      slot = slot + 1 == S::kStages ? 0 : slot + 1;
+      wait_at(shared_address(&shared.empty[ring.slot]), ring.parity);
+      copy.stage(ring.slot, min(kStageSteps, chunk_steps - step));
+      ring.advance();
     }
   }
 }
@@ -167,6 +177,11 @@ struct Sums {
 #pragma unroll
     for (int i = 0; i < S::kSums; ++i) of[i] = 0.0f;
   }
+  /// wgmmas read and write them from here on, or have done so: no move of them passes.
+  __device__ __forceinline__ void hold() {
+#pragma unroll
+    for (int i = 0; i < S::kSums; ++i) asm volatile("" : "+f"(of[i])::"memory");
+  }
   __device__ __forceinline__ void add_to(const Sums& left) {
 #pragma unroll
     for (int i = 0; i < S::kSums; ++i) of[i] = left.of[i] + of[i];
@@ -216,44 +231,45 @@ __device__ __forceinline__ void multiply_chunk(typename S::Shared& shared, Stage
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const auto begin = [&](StageWords& words) {
     const int steps = at.steps();
-    wait_at(shared_address(&shared.full[at.slot]), at.parity);
+    wait_at(shared_address(&shared.full[at.ring.slot]), at.ring.parity);
 #pragma unroll
     for (int step = 0; step < kStageSteps; ++step)
-      words.of[step] = fragment(shared.weights[at.slot], warp, step * 32 + lane, gated);
+      words.of[step] = fragment(shared.weights[at.ring.slot], warp, step * 32 + lane, gated);
     begin_wgmmas();
 #pragma unroll
     for (int step = 0; step < kStageSteps; ++step)
       if (step < steps)
-        wgmma(sums.of, words.of[step], row_descriptor(shared.rows[at.slot] + step * row_tiles * kRowWords));
+        wgmma(sums.of, words.of[step], row_descriptor(shared.rows[at.ring.slot] + step * row_tiles * kRowWords));
     commit_wgmmas();
   };
   const auto give_back = [&](StageWords& words, int slot) {
     words.hold();
-    // as in gemm_bf16.cu: the reads must be over before the copy engine writes there again; every lane for itself
+    // the reads must be over before the copy engine writes there again; every lane for itself
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     arrive(shared_address(&shared.empty[slot]));
   };
   StageWords even, odd;
   sums.clear();
+  sums.hold();
   begin(even);
 #pragma unroll 1
   for (;;) {
-    int slot = at.slot;
+    int slot = at.ring.slot;
     at.advance();
     if (at.step == 0) {
       await_wgmmas<0>();
       give_back(even, slot);
-      break;
+      return sums.hold();
     }
     begin(odd);
     await_wgmmas<1>();
     give_back(even, slot);
-    slot = at.slot;
+    slot = at.ring.slot;
     at.advance();
     if (at.step == 0) {
       await_wgmmas<0>();
       give_back(odd, slot);
-      break;
+      return sums.hold();
     }
     begin(even);
     await_wgmmas<1>();
@@ -286,106 +302,6 @@ __device__ __forceinline__ void await(const SplitPlaces& places, int team, uint3
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(flag) : "memory");
   } while (found != launch);
 }
-
-__device__ __forceinline__ float4 operator+(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-
-/// What becomes of a thread's sums of a tile.
-template <class S>
-class Finish {
- public:
-  /// tile: of the team's.
-  __device__ __forceinline__ Finish(const Split& split, const Epilogue& epilogue, int tile)
-      : epilogue_(epilogue), rows_(split.x.rows), row_(threadIdx.x % 4 * 2), odd_(threadIdx.x / 4 % 2) {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int first = tile * kWarps;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int of_warp = epilogue.glu ? warp & ~1 : warp, high = epilogue.glu ? warp % 2 : half;
-      column_[half] = epilogue.column(first + of_warp, lane / 4 + high * 8);
-      if (epilogue.operand.values)
-        operand_[half] = split.y.place(column_[half].at - odd_) + (row_ + odd_) * epilogue.operand.next_row();
-    }
-    if (epilogue.push.count > 0) message_ = message_of(epilogue.push);
-  }
-  /// Those of tiles of 8 rows from `t` on, side by side, as far as they lie before `end`.
-  template <int kCount>
-  __device__ __forceinline__ void put(int t, int end, float4 (&sum)[kCount]) const {
-    const int rows = min(rows_, end * 8);
-    const auto each = [](auto&& body) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) body(i);
-    };
-    if (epilogue_.bias) {
-      const float low = column_[0].bias, high = epilogue_.glu ? column_[0].up_bias : column_[1].bias;
-      each([&](int i) { sum[i].x += low, sum[i].y += low, sum[i].z += high, sum[i].w += high; });
-    }
-    float first[kCount], second[kCount];
-    if (epilogue_.glu) {
-      Floats<2 * kCount> gate;
-      each([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
-      gate = math::activate(epilogue_.activation, gate);
-      each([&](int i) { first[i] = gate.of[2 * i] * sum[i].z, second[i] = gate.of[2 * i + 1] * sum[i].w; });
-      return put_half(t, rows, 0, first, second);
-    }
-    each([&](int i) { first[i] = sum[i].x, second[i] = sum[i].y; });
-    put_half(t, rows, 0, first, second);
-    each([&](int i) { first[i] = sum[i].z, second[i] = sum[i].w; });
-    put_half(t, rows, 1, first, second);
-  }
-
- private:
-  /// Of one column: the thread's two rows of each tile.
-  template <int kCount>
-  __device__ __forceinline__ void put_half(int t, int rows, int half, const float (&first)[kCount],
-                                           const float (&second)[kCount]) const {
-    const auto each = [](auto&& body) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) body(i);
-    };
-    const int64_t at = column_[half].at;
-    if (epilogue_.operand.values) {  // neighbours exchange, so that each has two columns of a row
-      float other[kCount];
-      each([&](int i) { other[i] = __shfl_xor_sync(0xffffffffu, odd_ ? first[i] : second[i], 4); });
-      const int64_t next = epilogue_.operand.next_tile();
-      if (at >= 0)
-        each([&](int i) {
-          if ((t + i) * 8 + row_ + odd_ < rows)
-            *reinterpret_cast<uint32_t*>(operand_[half] + (t + i) * next) =
-                odd_ ? bfloat_pair(other[i], second[i]) : bfloat_pair(first[i], other[i]);
-        });
-      return;
-    }
-    if (at < 0) return;
-    const int64_t stride = epilogue_.stride;
-    float* const y = epilogue_.y + (t * 8 + row_) * stride + at;
-    float old[2 * kCount] = {};
-    if (epilogue_.add)
-      each([&](int i) {
-        if ((t + i) * 8 + row_ < rows) old[2 * i] = y[i * 8 * stride];
-        if ((t + i) * 8 + row_ + 1 < rows) old[2 * i + 1] = y[(i * 8 + 1) * stride];
-      });
-    each([&](int i) {
-      const int row = (t + i) * 8 + row_;
-      if (row < rows) y[i * 8 * stride] = epilogue_.add ? old[2 * i] + first[i] : first[i];
-      if (row + 1 < rows) y[(i * 8 + 1) * stride] = epilogue_.add ? old[2 * i + 1] + second[i] : second[i];
-    });
-#pragma unroll 1
-    for (int peer = 0; peer < epilogue_.push.count; ++peer) {
-      uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd;
-      each([&](int i) {
-        const int row = (t + i) * 8 + row_;
-        if (row < rows) put_marked(to + row * stride + at, first[i], message_);
-        if (row + 1 < rows) put_marked(to + (row + 1) * stride + at, second[i], message_);
-      });
-    }
-  }
-
-  const Epilogue& epilogue_;
-  const int rows_, row_, odd_;
-  EpilogueColumn column_[2];
-  __nv_bfloat16* operand_[2];
-  uint32_t message_ = 0;
-};
 
 /// The sum of a piece of `count` chunks: 1, 2, 4, or 8, a whole tile. half: where that of four chunks waits.
 template <class S>
@@ -430,7 +346,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
                                               uint32_t launch) {
   const int lane = threadIdx.x % 32, begin = tile.begin, end = tile.end;
   if (begin == end) return;
-  const Finish<S> finish(split, epilogue, split.shares.first_over() + tile.index);
+  const RowFinish finish(epilogue, split.y, split.x.rows, (split.shares.first_over() + tile.index) * kWarps);
   if (lane < tile.sharers.count) await<S>(split.places, tile.sharers.first + lane, launch);
   __syncwarp();
   const float4* const from = sums_at<S>(split.places, tile.index * split.shares.chunks);
@@ -457,7 +373,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
 #endif
 
 template <class S>
-__global__ void __launch_bounds__(S::kBlockThreads)
+__global__ void __launch_bounds__(S::kBlockThreads, 1)
     gemm_split_kernel(const __grid_constant__ Split split, const __grid_constant__ Epilogue epilogue) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) char memory[];
@@ -481,7 +397,7 @@ __global__ void __launch_bounds__(S::kBlockThreads)
   }
   __syncthreads();
   if (threadIdx.x >= kThreads) {
-    if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
+    if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kCopying));
     launch_dependents();
     if (threadIdx.x < kThreads + 32) {
       steer<S>(split, shared, team, WeightCopy<S>{split, shared});
@@ -490,11 +406,11 @@ __global__ void __launch_bounds__(S::kBlockThreads)
       steer<S>(split, shared, team, RowCopy<S>(split, shared));
     }
   } else {
-    if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
+    if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kMultiplying));
     wait_for_predecessor();
     launch_dependents();
     const int row_tiles = split.x.row_tiles(0);
-    const uint32_t launch = __ldcg(split.places.launch) + 1;
+    const uint32_t launch = __ldcg(&split.places.launches->number) + 1;
     const SplitShares& shares = split.shares;
     StageCursor<S> at(split, team);
     Sums<S> sums;
@@ -513,7 +429,7 @@ __global__ void __launch_bounds__(S::kBlockThreads)
         sums.put(sums_at<S>(split.places, place), row_tiles);
       } else {
         sums.put(shared.sums[0] + threadIdx.x, S::kRowTiles);
-        const Finish<S> finish(split, epilogue, tile);
+        const RowFinish finish(epilogue, split.y, split.x.rows, tile * kWarps);
         constexpr int kTogether = 2;
 #pragma unroll 1
         for (int t = 0; t < row_tiles; t += kTogether) {
@@ -530,9 +446,10 @@ __global__ void __launch_bounds__(S::kBlockThreads)
       if (tile.index >= 0) finish_shared<S>(split, epilogue, tile, launch);
   }
   __syncthreads();
-  if (threadIdx.x == 0 && atomicAdd(split.places.launch + 1, 1) + 1 == gridDim.x) {  // the last block
-    split.places.launch[1] = 0;
-    ++split.places.launch[0];
+  SplitPlaces::Launches& launches = *split.places.launches;
+  if (threadIdx.x == 0 && atomicAdd(&launches.ended, 1) + 1 == gridDim.x) {  // the last block
+    launches.ended = 0;
+    ++launches.number;
   }
 #else
   __trap();  // has_wide() keeps it from code without wgmma
@@ -555,14 +472,16 @@ void with_shape(int rows, Run&& run) {
 }  // namespace
 
 SplitPlaces SumHandover::places(const cudaDeviceProp& device, cudaStream_t stream) {
-  const size_t most = size_t(device.multiProcessorCount) * (kStrictChunks + 1);
-  if (sums_.bytes() == 0) {
-    sums_ = DeviceMemory(most * (Shape128::kRowTiles * kThreads) * sizeof(float4), stream);
-    flags_ = DeviceMemory((most * kWarps + 2) * sizeof(uint32_t), stream);
-  }
-  uint32_t* const launch = flags_.as<uint32_t>();
-  return {.sums = sums_.as<float4>(), .flags = launch + 2, .launch = launch};
+  const size_t blocks = size_t(device.multiProcessorCount);
+  constexpr size_t kCounts = sizeof(SplitPlaces::Launches);
+  if (flags_.bytes() == 0) flags_ = DeviceMemory(kCounts + blocks * kWarps * sizeof(uint32_t), stream);
+  if (sums_.bytes() == 0) sums_ = DeviceMemory(blocks * kSplitPlacesOfBlock * kSplitPlaceBytes, stream);
+  static_assert(kSplitPlaceBytes == Shape128::kRowTiles * kThreads * sizeof(float4));
+  auto* const launches = flags_.as<SplitPlaces::Launches>();
+  return {.sums = sums_.as<float4>(), .flags = reinterpret_cast<uint32_t*>(launches + 1), .launches = launches};
 }
+
+size_t split_shared_bytes() { return sizeof(Shape128::Shared); }
 
 void prepare_gemm_split() {
   for (const int rows : {Shape64::kRows, Shape96::kRows, Shape128::kRows})

@@ -1,9 +1,11 @@
-// The GEMM of 129 rows and more: blocks of 128 outputs x 128 rows, so that a weight is read once for 128 rows. wgmma has
-// the bits of mma.m16n8k16 (wgmma.cuh), chunks and tree are those of gemm_bf16.cu: the bits of an output are the same.
+// The GEMM of 129 rows and more: blocks of 128 outputs x 128 rows, so that a weight is read once for 128 rows. Bits of
+// wgmma are those of mma.m16n8k16 (wgmma.cuh), chunks and tree those of gemm_bf16.cu: so are the bits of an output.
 //
 // Two blocks with the same outputs and neighbouring rows are a cluster: each copies one half of the weights into the
 // shared memory of both. A ninth warp does the copying, stage by stage through a ring. A warpgroup computes 64 outputs
 // x 128 rows in registers; the chunk sums that wait in the tree lie in registers (level 0) and shared memory (1 and 2).
+
+#include <algorithm>
 
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
@@ -195,7 +197,7 @@ __device__ __forceinline__ void multiply(const Wide& wide, Shared& shared, int t
         multiply_steps<kStageSteps>(weights, rows, 0, row_tiles, sums);
       else
         for (int step = 0; step < steps; ++step) multiply_steps<1>(weights, rows, step, row_tiles, sums);
-      // as in gemm_bf16.cu: the reads must be over before the copy engine writes there again. Every lane says so for
+      // the reads must be over before the copy engine writes there again. Every lane says so for
       // itself: one for all would save 3 % of the time, but racecheck could not follow it.
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       for (uint32_t rank = 0; rank < cluster_size(); ++rank) arrive_at(shared.empty[at.slot], rank);
@@ -320,7 +322,8 @@ constexpr bool kBuiltForWgmma = false;
 
 /// wgmma belongs to 9.0 alone, and to code that was built for sm_90a.
 bool has_wide(const cudaDeviceProp& device) {
-  return kBuiltForWgmma && device.major == 9 && device.minor == 0 && device.sharedMemPerBlockOptin >= sizeof(Shared);
+  return kBuiltForWgmma && device.major == 9 && device.minor == 0 &&
+         device.sharedMemPerBlockOptin >= std::max(sizeof(Shared), split_shared_bytes());
 }
 
 }  // namespace

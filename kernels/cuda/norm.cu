@@ -25,8 +25,6 @@ struct NormWork {
   bool in_fours;  // cols, strides and addresses allow it
 };
 
-__device__ __forceinline__ float4 operator+(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-
 /// A thread's columns of a row, all loads under way together; zeros beyond the last and where there is no row.
 template <int kThreads, int kFours>  // 4 * kFours * kThreads >= cols
 struct Columns {

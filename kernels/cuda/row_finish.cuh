@@ -1,0 +1,107 @@
+#pragma once
+// From sums that lie as wgmma leaves them to rows: bias, gated activation, and where they go.
+
+#include "kernels/cuda/epilogue.cuh"
+#include "kernels/cuda/floats.cuh"
+#include "kernels/math/activation.h"
+
+namespace paceline::cuda {
+
+/// What becomes of a thread's sums of eight tiles of 16 outputs, a warp each, in the places of mma.cuh: one tile after
+/// the other; of a gated product a warp's first 8 are gates, its last 8 what they gate.
+class RowFinish {
+ public:
+  /// y: the first row of what is written in place of the epilogue's y. first: of the tiles.
+  __device__ __forceinline__ RowFinish(const Epilogue& epilogue, const Operand::Row& y, int rows, int first)
+      : epilogue_(epilogue), rows_(rows), row_(threadIdx.x % 4 * 2), odd_(threadIdx.x / 4 % 2) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int of_warp = epilogue.glu ? warp & ~1 : warp, high = epilogue.glu ? warp % 2 : half;
+      column_[half] = epilogue.column(first + of_warp, lane / 4 + high * 8);
+      if (epilogue.operand.values)
+        operand_[half] = y.place(column_[half].at - odd_) + (row_ + odd_) * epilogue.operand.next_row();
+    }
+    if (epilogue.push.count > 0) message_ = message_of(epilogue.push);
+  }
+  /// Those of tiles of 8 rows from `t` on, side by side, as far as they lie before `end`.
+  template <int kCount>
+  __device__ __forceinline__ void put(int t, int end, float4 (&sum)[kCount]) const {
+    const int rows = min(rows_, end * 8);
+    const auto each = [](auto&& body) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) body(i);
+    };
+    if (epilogue_.bias) {
+      const float low = column_[0].bias, high = epilogue_.glu ? column_[0].up_bias : column_[1].bias;
+      each([&](int i) { sum[i].x += low, sum[i].y += low, sum[i].z += high, sum[i].w += high; });
+    }
+    float first[kCount], second[kCount];
+    if (epilogue_.glu) {
+      Floats<2 * kCount> gate;
+      each([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
+      gate = math::activate(epilogue_.activation, gate);
+      each([&](int i) { first[i] = gate.of[2 * i] * sum[i].z, second[i] = gate.of[2 * i + 1] * sum[i].w; });
+      return put_half(t, rows, 0, first, second);
+    }
+    each([&](int i) { first[i] = sum[i].x, second[i] = sum[i].y; });
+    put_half(t, rows, 0, first, second);
+    each([&](int i) { first[i] = sum[i].z, second[i] = sum[i].w; });
+    put_half(t, rows, 1, first, second);
+  }
+
+ private:
+  /// Of one column: the thread's two rows of each tile.
+  template <int kCount>
+  __device__ __forceinline__ void put_half(int t, int rows, int half, const float (&first)[kCount],
+                                           const float (&second)[kCount]) const {
+    const auto each = [](auto&& body) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) body(i);
+    };
+    const int64_t at = column_[half].at;
+    if (epilogue_.operand.values) {  // neighbours exchange, so that each has two columns of a row
+      float other[kCount];
+      each([&](int i) { other[i] = __shfl_xor_sync(0xffffffffu, odd_ ? first[i] : second[i], 4); });
+      const int64_t next = epilogue_.operand.next_tile();
+      if (at >= 0)
+        each([&](int i) {
+          if ((t + i) * 8 + row_ + odd_ < rows)
+            *reinterpret_cast<uint32_t*>(operand_[half] + (t + i) * next) =
+                odd_ ? bfloat_pair(other[i], second[i]) : bfloat_pair(first[i], other[i]);
+        });
+      return;
+    }
+    if (at < 0) return;
+    const int64_t stride = epilogue_.stride;
+    float* const y = epilogue_.y + (t * 8 + row_) * stride + at;
+    float old[2 * kCount] = {};
+    if (epilogue_.add)
+      each([&](int i) {
+        if ((t + i) * 8 + row_ < rows) old[2 * i] = y[i * 8 * stride];
+        if ((t + i) * 8 + row_ + 1 < rows) old[2 * i + 1] = y[(i * 8 + 1) * stride];
+      });
+    each([&](int i) {
+      const int row = (t + i) * 8 + row_;
+      if (row < rows) y[i * 8 * stride] = epilogue_.add ? old[2 * i] + first[i] : first[i];
+      if (row + 1 < rows) y[(i * 8 + 1) * stride] = epilogue_.add ? old[2 * i + 1] + second[i] : second[i];
+    });
+#pragma unroll 1
+    for (int peer = 0; peer < epilogue_.push.count; ++peer) {
+      uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd;
+      each([&](int i) {
+        const int row = (t + i) * 8 + row_;
+        if (row < rows) put_marked(to + row * stride + at, first[i], message_);
+        if (row + 1 < rows) put_marked(to + (row + 1) * stride + at, second[i], message_);
+      });
+    }
+  }
+
+  const Epilogue& epilogue_;
+  const int rows_, row_, odd_;
+  EpilogueColumn column_[2];
+  __nv_bfloat16* operand_[2];
+  uint32_t message_ = 0;
+};
+
+}  // namespace paceline::cuda
