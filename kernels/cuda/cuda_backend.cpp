@@ -40,8 +40,7 @@ class CudaBackend final : public Backend {
   CudaBackend(int device, const BackendOptions& options)
       : device_((check(cudaSetDevice(device), "cudaSetDevice"), device)),
         queue_(
-            {.graphs = options.graphs, .early_starts = options.early_starts}, [this] { sync(); },
-            [this] { timer_.resume(queue_.stream()); }),
+            {options.graphs, options.early_starts}, [this] { sync(); }, [this] { timer_.resume(queue_.stream()); }),
         peers_(options.peers) {
     properties_ = cuda::supported_properties(device);
     cuda::prepare_gemm_bf16(properties_);
@@ -53,9 +52,7 @@ class CudaBackend final : public Backend {
 
   std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
   uint64_t num_graphs_launched() const { return queue_.num_graphs_launched(); }
-  CudaStream shared_stream() {
-    return {.device = device_, .stream = queue_.now(), .early_starts = queue_.modes().early_starts};
-  }
+  CudaStream shared_stream() { return {device_, queue_.now(), queue_.modes().early_starts}; }
 
   void* alloc(size_t bytes) override {
     use();

@@ -12,8 +12,8 @@
 namespace paceline::test {
 namespace {
 
-constexpr int kFew = 8, kMostRows = 136;
-constexpr int kRowCounts[] = {33, 40, 64, 65, 96, 97, 127, 128, 129, kMostRows};
+constexpr int kFew = 8, kAllRows = 136;
+constexpr int kCountsCompared[] = {33, 40, 64, 65, 96, 97, 127, 128, 129, kAllRows};
 
 std::vector<uint16_t> random_bfloats(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
@@ -28,9 +28,9 @@ struct Case {
   Activation activation = Activation::silu;
 };
 
-class RowCounts {
+class ComparedProduct {
  public:
-  RowCounts(Backend& backend, const Case& of) : backend_(backend), of_(of), x_(size_t(kMostRows) * size_t(of.k)) {
+  ComparedProduct(Backend& backend, const Case& of) : backend_(backend), of_(of), x_(size_t(kAllRows) * size_t(of.k)) {
     const std::vector<uint16_t> values = random_bfloats(size_t(of.n) * size_t(of.k), 1);
     const HostWeight whole{values.data(), DType::bf16, of.n, of.k, of.k};
     HostWeight halves[] = {whole, whole};
@@ -87,18 +87,18 @@ TEST(RowCounts, ChangeNoBitsOnCuda) {
                         {.n = 2080, .k = 512, .chunks = 8, .glu = true, .activation = Activation::gelu_tanh},
                         {.n = 2080, .k = 512, .chunks = 8, .glu = true, .activation = Activation::relu}};
   for (const Case& of : cases) {
-    const RowCounts product(*backend, of);
+    const ComparedProduct product(*backend, of);
     std::vector<float> few;
-    for (int first = 0; first < kMostRows; first += kFew) {
+    for (int first = 0; first < kAllRows; first += kFew) {
       const std::vector<float> some = product.multiply(first, kFew);
       few.insert(few.end(), some.begin(), some.end());
     }
-    for (const int rows : kRowCounts) {
+    for (const int rows : kCountsCompared) {
       const std::vector<float> many = product.multiply(0, rows);
       size_t differ = 0, first = 0;
       for (size_t i = many.size(); i-- > 0;)
         if (std::memcmp(&many[i], &few[i], sizeof many[i]) != 0) ++differ, first = i;
-      const size_t cols = few.size() / kMostRows;
+      const size_t cols = few.size() / kAllRows;
       EXPECT_EQ(differ, 0u) << fmt::format(
           "{} x {}, {} chunks, glu {}, activation {}, {} rows: row {} column {}: {} {}", of.n, of.k, of.chunks, of.glu,
           int(of.activation), rows, first / cols, first % cols, many[first], few[first]);
