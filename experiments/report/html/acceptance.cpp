@@ -187,11 +187,9 @@ Section acceptance_section(const Report& report) {
           "verify steps with drafts whose draft token at the position was accepted; where drafts end before it, it was "
           "not. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of verify "
           "steps with drafts. Shown: the first finished cell of each proposer and k." +
-          (others == 0
-               ? ""
-               : fmt::format(
-                     " {} cells that are not shown have the acceptance of the shown one with their proposer and k.",
-                     equal == others ? fmt::format("All {}", others) : fmt::format("{} of {}", equal, others)))) +
+          (others == 0 ? ""
+                       : fmt::format(" Of each proposer and k, {} of the {} not shown have the same acceptance.", equal,
+                                     counted(others, "cell")))) +
       request_bars(report, sources) + along_output(report) + accepted_table(sources);
   return section;
 }

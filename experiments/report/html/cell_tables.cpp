@@ -134,12 +134,13 @@ Section parallel_section(const Report& report) {
        [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }, true}};
   section.body =
-      html_table(table_of(report,
-                          "Each proposer at its fastest k, compared with the same proposer and the same k on one rank. "
-                          "Where another "
-                          "k is fastest on one rank, the cell compared with is in the table of all cells only.",
-                          cells, columns),
-                 "sortable") +
+      html_table(
+          table_of(report,
+                   "Each proposer at its fastest k, compared with the same proposer and the same k on one rank. "
+                   "Where another "
+                   "k is fastest on one rank, the one-rank cell of the same k is only in the table of all cells.",
+                   cells, columns),
+          "sortable") +
       busy_chart(report) +
       note(
           "communicate and bubble: waiting for other ranks in collectives, and for the previous pipeline stage, over "
@@ -261,7 +262,7 @@ Section forecast_section(const Report& report) {
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
   const std::string sentence = fmt::format(
-      "Median over {}: the median ITL is {:.2f}× the predicted time. Farthest from that median: {}, {:.2f}×.",
+      "Median ITL over predicted time: {1:.2f}× (median of {0}); the ratio farthest from it: {3:.2f}× ({2}).",
       counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
       report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =

@@ -236,7 +236,7 @@ struct Lines {
 
   Lines(const std::string& name, int color, LineStyle style)
       : measured{.name = name, .color = color, .style = style},
-        free{.name = name + ", verification free", .color = color, .style = LineStyle::dotted, .markers = false} {}
+        free{.name = name + ", no extra verify cost", .color = color, .style = LineStyle::dotted, .markers = false} {}
 
   void add(const Report& report, const CellSummary& s, double x) {
     // Failed or skipped: the line must not run through.
@@ -314,7 +314,7 @@ Section speedup_section(const Report& report) {
     charts += svg_line_chart(chart);
   }
   if (any_bound)
-    legend.push_back({.name = "estimate if verification were free, in the proposer's colour",
+    legend.push_back({.name = "estimate if verifying cost no more than decoding one token, in the proposer's colour",
                       .color = kNumChartColors - 1,
                       .style = LineStyle::dotted});
   section.body =
