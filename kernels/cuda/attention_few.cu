@@ -77,7 +77,7 @@ __device__ __forceinline__ void take_fresh(const Takers& takers, const Attention
     *reinterpret_cast<uint2*>(page) = low;
     *reinterpret_cast<uint2*>(page + kHalf) = high;
   }
-  Takers::before_copies();
+  fence_before_copy();
 }
 
 /// Keys and values of a path at positions [begin, end) from their pages into the stage.
@@ -96,7 +96,7 @@ __device__ __forceinline__ void take_path(const Takers& takers, const AttentionW
     (is_value ? stage.value : stage.key)[Stage<kDims>::place(position - chunk_begin, unit)] =
         unit * 8 < work.k_dim ? __ldcg(reinterpret_cast<const uint4*>(from)) : uint4{};
   }
-  Takers::before_copies();
+  fence_before_copy();
 }
 
 /// Line `index` of a group: its queries of eight dimensions, and of those half of all further on. octet: which.

@@ -220,12 +220,6 @@ struct Takers {
         : "memory");
     return any_of;
   }
-  /// Before what was written is copied over.
-  __device__ __forceinline__ static void before_copies() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-  }
 };
 
 /// Zeros in place of the values of a chunk's keys outside [begin, end), by all takers.
@@ -238,7 +232,7 @@ __device__ __forceinline__ void clear_values_outside(const Takers& takers, int32
     if (chunk_begin + key < begin || chunk_begin + key >= end)
       stage.value[Stage<kDims>::place(key, i % Stage<kDims>::kUnits)] = {};
   }
-  Takers::before_copies();
+  fence_before_copy();
 }
 
 /// Zeros in place of values that are no numbers, by all takers; whether there were any.
@@ -254,7 +248,7 @@ __device__ bool clear_non_numbers(const Takers& takers, Stage<kDims>& stage) {
     };
     clear(unit.x), clear(unit.y), clear(unit.z), clear(unit.w);
   }
-  Takers::before_copies();
+  fence_before_copy();
   return takers.any(found);
 }
 

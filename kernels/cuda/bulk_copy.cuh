@@ -47,6 +47,14 @@ __device__ __forceinline__ void arrive(uint32_t barrier) {
   asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier) : "memory");
 }
 
+/// The thread has read or written shared memory that a copy will overwrite. Every lane says so for itself: one for all
+/// would save the wide product 3 % of its time, but racecheck could not follow it.
+__device__ __forceinline__ void fence_before_copy() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 #if __CUDA_ARCH__ >= 900
 /// One arrival, and `bytes` to come before the phase ends.
 __device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t bytes) {

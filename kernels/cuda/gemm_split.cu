@@ -26,7 +26,6 @@ namespace {
 constexpr int kWarps = 8;  // that compute, two warpgroups; each takes a tile of 16 outputs
 constexpr int kThreads = kWarps * 32;
 constexpr int kStageSteps = 4;
-constexpr int kRowWords = Operand::kTileValues * 2 / int(sizeof(uint4));  // of 8 rows' step
 
 /// A tile that is left over, as one of its sharers sees it.
 struct SharedTile {
@@ -50,7 +49,7 @@ struct Shape {
   static constexpr bool kHalfIsShared = kRows <= 64;  // else it lies among the places
   struct Shared {
     uint4 weights[kStages][kWarps][kStageSteps * 32];
-    uint4 rows[kStages][kStageSteps * kRowTiles * kRowWords];
+    uint4 rows[kStages][kStageSteps * kRowTiles * Operand::kTileWords];
     float4 sums[kRowTiles][kThreads];  // a thread's own: of two chunks in the tree, then of a tile
     float4 half[kHalfIsShared ? kRowTiles : 1][kHalfIsShared ? kThreads : 1];  // of half a tile
     SharedTile over[2];       // those left over that the team has a share of
@@ -153,7 +152,7 @@ struct RowCopy {
   const uint4* from = nullptr;
 
   __device__ RowCopy(const Split& split_, typename S::Shared& shared_)
-      : split(split_), shared(shared_), step_words(split_.x.row_tiles(0) * kRowWords) {}
+      : split(split_), shared(shared_), step_words(split_.x.row_tiles(0) * Operand::kTileWords) {}
   __device__ void begin(const SplitWalk& walk) {
     from = reinterpret_cast<const uint4*>(split.x.group(0)) + int64_t{walk.chunk * split.x.order.steps} * step_words;
   }
@@ -239,13 +238,13 @@ __device__ __forceinline__ void multiply_chunk(typename S::Shared& shared, Stage
 #pragma unroll
     for (int step = 0; step < kStageSteps; ++step)
       if (step < steps)
-        wgmma(sums.of, words.of[step], row_descriptor(shared.rows[at.ring.slot] + step * row_tiles * kRowWords));
+        wgmma(sums.of, words.of[step],
+              row_descriptor(shared.rows[at.ring.slot] + step * row_tiles * Operand::kTileWords));
     commit_wgmmas();
   };
   const auto give_back = [&](StageWords& words, int slot) {
     words.hold();
-    // the reads must be over before the copy engine writes there again; every lane for itself
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    fence_before_copy();
     arrive(shared_address(&shared.empty[slot]));
   };
   StageWords even, odd;
@@ -283,20 +282,17 @@ __device__ __forceinline__ float4* sums_at(const SplitPlaces& places, int place)
   return places.sums + int64_t{place} * (S::kRowTiles * kThreads) + threadIdx.x;
 }
 /// A warp's flag, [team][kWarps]: the number of the last launch whose sums it has put into their places.
-template <class S>
 __device__ __forceinline__ uint32_t* flag_of(const SplitPlaces& places, int team) {
   return places.flags + team * kWarps + threadIdx.x / 32;
 }
-template <class S>
 __device__ __forceinline__ void announce(const SplitPlaces& places, int team, uint32_t launch) {
   __syncwarp();
   if (threadIdx.x % 32 == 0)
-    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag_of<S>(places, team)), "r"(launch) : "memory");
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag_of(places, team)), "r"(launch) : "memory");
 }
 /// Ends: all blocks run at once, and each announces its sums before it waits.
-template <class S>
 __device__ __forceinline__ void await(const SplitPlaces& places, int team, uint32_t launch) {
-  const uint32_t* const flag = flag_of<S>(places, team);
+  const uint32_t* const flag = flag_of(places, team);
   uint32_t found;
   do {
     asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(flag) : "memory");
@@ -347,7 +343,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
   const int lane = threadIdx.x % 32, begin = tile.begin, end = tile.end;
   if (begin == end) return;
   const RowFinish finish(epilogue, split.y, split.x.rows, (split.shares.first_over() + tile.index) * kWarps);
-  if (lane < tile.sharers.count) await<S>(split.places, tile.sharers.first + lane, launch);
+  if (lane < tile.sharers.count) await(split.places, tile.sharers.first + lane, launch);
   __syncwarp();
   const float4* const from = sums_at<S>(split.places, tile.index * split.shares.chunks);
   const unsigned pieces = tile.pieces;
@@ -440,7 +436,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
         }
       }
     }
-    if (shared.over[0].index >= 0) announce<S>(split.places, team, launch);
+    if (shared.over[0].index >= 0) announce(split.places, team, launch);
 #pragma unroll 1
     for (const SharedTile& tile : shared.over)
       if (tile.index >= 0) finish_shared<S>(split, epilogue, tile, launch);

@@ -20,12 +20,11 @@ constexpr int kCluster = 2;  // blocks; one where there are no more rows than a 
 constexpr int kWarps = 8;    // that compute, two warpgroups; each takes a tile of 16 outputs
 constexpr int kStageSteps = 4;
 constexpr int kStages = 3;
-constexpr int kRowWords = Operand::kTileValues * 2 / int(sizeof(uint4));  // of 8 rows' step
-constexpr int kSums = kWideRows / 8 * 4;                                  // of a thread
+constexpr int kSums = kWideRows / 8 * 4;  // of a thread
 
 struct Shared {
   uint4 weights[kStages][kWarps][kStageSteps * 32];
-  uint4 rows[kStages][kStageSteps * kWideRows / 8 * kRowWords];
+  uint4 rows[kStages][kStageSteps * kWideRows / 8 * Operand::kTileWords];
   float level[2][kSums][kWarps * 32];
   uint64_t full[kStages];   // the stage's bytes have come
   uint64_t empty[kStages];  // all threads of the cluster that compute have read it
@@ -115,7 +114,9 @@ class Producer {
   }
 
  private:
-  __device__ uint32_t row_bytes(int steps) const { return uint32_t(steps * row_tiles_ * kRowWords * sizeof(uint4)); }
+  __device__ uint32_t row_bytes(int steps) const {
+    return uint32_t(steps * row_tiles_ * Operand::kTileWords * sizeof(uint4));
+  }
   __device__ void copy_weights(StageCursor& at) {
     const int steps = at.steps();
     const uint32_t bytes = uint32_t(steps * 32 * sizeof(uint4));  // of a tile
@@ -127,8 +128,9 @@ class Producer {
   }
   __device__ void copy_rows(StageCursor& at) {
     if (lane_ == 0 && row_tiles_ > 0)
-      copy_here(shared_address(shared_.rows[at.slot]), rows_ + int64_t{at.first_step} * row_tiles_ * kRowWords,
-                row_bytes(at.steps()), shared_address(&shared_.full[at.slot]));
+      copy_here(shared_address(shared_.rows[at.slot]),
+                rows_ + int64_t{at.first_step} * row_tiles_ * Operand::kTileWords, row_bytes(at.steps()),
+                shared_address(&shared_.full[at.slot]));
     at.advance();
   }
 
@@ -179,7 +181,7 @@ __device__ __forceinline__ void multiply_steps(const uint4* weights, const uint4
   begin_wgmmas();
 #pragma unroll
   for (int step = 0; step < kSteps; ++step)
-    wgmma(sums.chunk, words[step], row_descriptor(rows + (first + step) * row_tiles * kRowWords));
+    wgmma(sums.chunk, words[step], row_descriptor(rows + (first + step) * row_tiles * Operand::kTileWords));
   commit_wgmmas();
   await_wgmmas<0>();
 }
@@ -197,9 +199,7 @@ __device__ __forceinline__ void multiply(const Wide& wide, Shared& shared, int t
         multiply_steps<kStageSteps>(weights, rows, 0, row_tiles, sums);
       else
         for (int step = 0; step < steps; ++step) multiply_steps<1>(weights, rows, step, row_tiles, sums);
-      // the reads must be over before the copy engine writes there again. Every lane says so for
-      // itself: one for all would save 3 % of the time, but racecheck could not follow it.
-      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      fence_before_copy();
       for (uint32_t rank = 0; rank < cluster_size(); ++rank) arrive_at(shared.empty[at.slot], rank);
       at.advance();
     } while (at.in_chunk > 0);

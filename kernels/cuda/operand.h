@@ -35,6 +35,7 @@ struct Operand {
   __nv_bfloat16* values = nullptr;
 
   static constexpr int kTileValues = 8 * kStep;
+  static constexpr int kTileWords = kTileValues * int(sizeof(*values)) / int(sizeof(uint4));
 
   PACELINE_MATH bool is_wide() const { return layout == RowLayout::wide; }
   PACELINE_MATH bool is_plain() const { return layout == RowLayout::plain; }

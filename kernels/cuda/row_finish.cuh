@@ -28,44 +28,41 @@ class RowFinish {
   template <int kCount>
   __device__ __forceinline__ void put(int t, int end, float4 (&sum)[kCount]) const {
     const int rows = min(rows_, end * 8);
-    const auto each = [](auto&& body) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) body(i);
-    };
     if (epilogue_.bias) {
       const float low = column_[0].bias, high = epilogue_.glu ? column_[0].up_bias : column_[1].bias;
-      each([&](int i) { sum[i].x += low, sum[i].y += low, sum[i].z += high, sum[i].w += high; });
+      each<kCount>([&](int i) { sum[i].x += low, sum[i].y += low, sum[i].z += high, sum[i].w += high; });
     }
     float first[kCount], second[kCount];
     if (epilogue_.glu) {
       Floats<2 * kCount> gate;
-      each([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
+      each<kCount>([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
       gate = math::activate(epilogue_.activation, gate);
-      each([&](int i) { first[i] = gate.of[2 * i] * sum[i].z, second[i] = gate.of[2 * i + 1] * sum[i].w; });
+      each<kCount>([&](int i) { first[i] = gate.of[2 * i] * sum[i].z, second[i] = gate.of[2 * i + 1] * sum[i].w; });
       return put_half(t, rows, 0, first, second);
     }
-    each([&](int i) { first[i] = sum[i].x, second[i] = sum[i].y; });
+    each<kCount>([&](int i) { first[i] = sum[i].x, second[i] = sum[i].y; });
     put_half(t, rows, 0, first, second);
-    each([&](int i) { first[i] = sum[i].z, second[i] = sum[i].w; });
+    each<kCount>([&](int i) { first[i] = sum[i].z, second[i] = sum[i].w; });
     put_half(t, rows, 1, first, second);
   }
 
  private:
+  template <int kCount, class Body>
+  __device__ __forceinline__ static void each(Body&& body) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) body(i);
+  }
   /// Of one column: the thread's two rows of each tile.
   template <int kCount>
   __device__ __forceinline__ void put_half(int t, int rows, int half, const float (&first)[kCount],
                                            const float (&second)[kCount]) const {
-    const auto each = [](auto&& body) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) body(i);
-    };
     const int64_t at = column_[half].at;
     if (epilogue_.operand.values) {  // neighbours exchange, so that each has two columns of a row
       float other[kCount];
-      each([&](int i) { other[i] = __shfl_xor_sync(0xffffffffu, odd_ ? first[i] : second[i], 4); });
+      each<kCount>([&](int i) { other[i] = __shfl_xor_sync(0xffffffffu, odd_ ? first[i] : second[i], 4); });
       const int64_t next = epilogue_.operand.next_tile();
       if (at >= 0)
-        each([&](int i) {
+        each<kCount>([&](int i) {
           if ((t + i) * 8 + row_ + odd_ < rows)
             *reinterpret_cast<uint32_t*>(operand_[half] + (t + i) * next) =
                 odd_ ? bfloat_pair(other[i], second[i]) : bfloat_pair(first[i], other[i]);
@@ -77,11 +74,11 @@ class RowFinish {
     float* const y = epilogue_.y + (t * 8 + row_) * stride + at;
     float old[2 * kCount] = {};
     if (epilogue_.add)
-      each([&](int i) {
+      each<kCount>([&](int i) {
         if ((t + i) * 8 + row_ < rows) old[2 * i] = y[i * 8 * stride];
         if ((t + i) * 8 + row_ + 1 < rows) old[2 * i + 1] = y[(i * 8 + 1) * stride];
       });
-    each([&](int i) {
+    each<kCount>([&](int i) {
       const int row = (t + i) * 8 + row_;
       if (row < rows) y[i * 8 * stride] = epilogue_.add ? old[2 * i] + first[i] : first[i];
       if (row + 1 < rows) y[(i * 8 + 1) * stride] = epilogue_.add ? old[2 * i + 1] + second[i] : second[i];
@@ -89,7 +86,7 @@ class RowFinish {
 #pragma unroll 1
     for (int peer = 0; peer < epilogue_.push.count; ++peer) {
       uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd;
-      each([&](int i) {
+      each<kCount>([&](int i) {
         const int row = (t + i) * 8 + row_;
         if (row < rows) put_marked(to + row * stride + at, first[i], message_);
         if (row + 1 < rows) put_marked(to + (row + 1) * stride + at, second[i], message_);
