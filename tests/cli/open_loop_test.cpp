@@ -1,5 +1,7 @@
 // Data sets and loads of other kinds, through the real binary.
 
+#include <fmt/format.h>
+
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {

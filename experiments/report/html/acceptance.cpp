@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "experiments/analysis/metrics/within_cell.h"
 #include "experiments/report/html/parts.h"
 
