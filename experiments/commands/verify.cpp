@@ -238,7 +238,7 @@ void add_verify_commands(const Command& program) {
   };
   const auto certificate = std::make_shared<Certificate>();
   program.below("certificate", "test the losslessness check itself: plant known faults, see each found; takes minutes")
-      .option("--self-test", &certificate->self_test, "no effect: the command does nothing else")
+      .option("--self-test", &certificate->self_test, "no effect: the self-test always runs")
       .option("--device", &certificate->device, "device", {.shown = true, .words = {"cpu", "cuda"}})
       .option("--clean-runs", &certificate->clean_runs, "runs without a fault, which must give no alarm",
               {.shown = true, .least = 0, .most = 100000})

@@ -345,8 +345,8 @@ TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
   for (RepetitionResult& r : decodes.repetitions)
     for (RequestRecord& q : r.requests) q.e2e_ms /= 10;
   const std::string text = verdict(run_of({base, fast, decodes}));
-  EXPECT_TRUE(holds(text, "By category, decoding with tp1 pp1 ngram k=3 gains most in \"b\", 3.0")) << text;
-  EXPECT_TRUE(holds(text, "; least in \"a\", 1.5")) << text;
+  EXPECT_TRUE(holds(text, "Decode speedup by category, tp1 pp1 ngram k=3: highest in \"b\", 3.0")) << text;
+  EXPECT_TRUE(holds(text, "; lowest in \"a\", 1.5")) << text;
   EXPECT_TRUE(holds(text, "× [")) << text;
   std::vector<CellResult> cells = {base, fast};
   for (CellResult cell : {base, decodes}) {
@@ -356,16 +356,15 @@ TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
     cells.push_back(cell);
   }
   const std::string loads = verdict(run_of(cells));
-  EXPECT_TRUE(
-      holds(loads, "By category at concurrency 4, the gain of decoding with tp1 pp1 ngram k=5 is not shown to "))
+  EXPECT_TRUE(holds(loads, "Decode speedup by category at concurrency 4, tp1 pp1 ngram k=5: no difference shown; "))
       << loads;
-  EXPECT_TRUE(holds(loads, "By category at concurrency 1, decoding with tp1 pp1 ngram k=3 gains most in ")) << loads;
+  EXPECT_TRUE(holds(loads, "Decode speedup by category at concurrency 1, tp1 pp1 ngram k=3: highest in ")) << loads;
 }
 
 TEST(VerdictCategories, HaveNoMostOrLeastWhereIntervalsOverlap) {
   const std::string text =
       verdict(run_of({with_categories(plain({100, 140, 80}), 1), with_categories(ngram(3, kFast), 1.1)}));
-  EXPECT_TRUE(holds(text, "ngram k=3 is not shown to differ: highest in \"b\", ")) << text;
+  EXPECT_TRUE(holds(text, "ngram k=3: no difference shown; highest in \"b\", ")) << text;
   EXPECT_TRUE(holds(text, "; lowest in \"a\", ")) << text;
 }
 
@@ -375,9 +374,9 @@ TEST(VerdictCategories, AreOverTheSamePlacement) {
   rows.two = with_categories(rows.two, 1);
   const CellResult drafts = with_categories(OverOneRank::drafts({300, 303, 297}), 2);
   const std::string text = verdict(run_of({rows.one, rows.two, drafts}));
-  EXPECT_TRUE(holds(text, "decoding with tp2 pp1 ngram k=3 gains most in \"b\", 3.0")) << text;
+  EXPECT_TRUE(holds(text, "category, tp2 pp1 ngram k=3: highest in \"b\", 3.0")) << text;
   const std::string alone = verdict(run_of({rows.one, drafts}));
-  EXPECT_TRUE(holds(alone, "decoding with tp2 pp1 ngram k=3 over tp1 pp1 none gains most in \"b\", 6.0")) << alone;
+  EXPECT_TRUE(holds(alone, "tp2 pp1 ngram k=3 over tp1 pp1 none: highest in \"b\", 6.0")) << alone;
 }
 
 TEST(VerdictForced, NamesTheAcceptanceLengthsAtWhichItPays) {

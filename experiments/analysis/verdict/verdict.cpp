@@ -492,12 +492,10 @@ Texts category_texts(const VerdictView& view) {
     const CellSummary& over = *order.front()->over;
     const std::optional<double>&least_of_most = order.front()->ratio.low, &most_of_least = order.back()->ratio.high;
     const bool is_told = least_of_most && most_of_least && *least_of_most > *most_of_least;
-    const std::string decoding = fmt::format("decoding with {}{}", view.marked_label(*best),
-                                             view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over));
-    texts.push_back(fmt::format("By category{}, {}{} {} {}; {} in {}.", view.where(group),
-                                is_told ? "" : "the gain of ", decoding,
-                                is_told ? "gains most in" : "is not shown to differ: highest in", gain(*order.front()),
-                                is_told ? "least" : "lowest", gain(*order.back())));
+    texts.push_back(fmt::format("Decode speedup by category{}, {}{}: {}highest in {}; lowest in {}.", view.where(group),
+                                view.marked_label(*best),
+                                view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
+                                is_told ? "" : "no difference shown; ", gain(*order.front()), gain(*order.back())));
   }
   return texts;
 }

@@ -185,12 +185,13 @@ Section acceptance_section(const Report& report) {
       note(
           "A verify step is what one pass of the target does for one sequence once its prompt is read. Acceptance "
           "length: 1 + accepted tokens / verify steps with drafts, bonus token included. Acceptance rate: share of the "
-          "verify steps with drafts whose draft token at the position was accepted; where drafts end before it, it was "
-          "not. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of verify "
+          "verify steps with drafts whose draft token at the position was accepted; drafts that end before it count "
+          "as rejected. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of "
+          "verify "
           "steps with drafts. Shown: the first finished cell of each proposer and k." +
           (others == 0 ? ""
-                       : fmt::format(" Of each proposer and k, {} of the {} not shown have the same acceptance.", equal,
-                                     counted(others, "cell")))) +
+                       : fmt::format(" Of {}, {} have the acceptance shown for their proposer and k.",
+                                     counted(others, "other cell"), equal))) +
       request_bars(report, sources) + along_output(report) + accepted_table(sources);
   return section;
 }

@@ -80,8 +80,7 @@ Section drafts_section(const Report& report) {
       {"AL", "mean acceptance length: 1 + accepted tokens / verify steps with drafts",
        field(&Fields::mean_acceptance_length, 2)},
       {"target rows", "of a sequence, mean over all verify steps: 1 + draft tokens", field(&Fields::rows_per_step, 2)},
-      {"draft depth",
-       "positions that draft tokens reach, mean over verify steps with drafts; a tree has more draft tokens",
+      {"draft depth", "draft tokens in a row (of a tree: on its longest path), mean over verify steps with drafts",
        field(&Fields::mean_draft_depth, 2)},
       {"drafted / accepted", "draft tokens per accepted one", field(&Fields::drafted_per_kept, 2)},
       {"drafting ms", "per decode pass", [&](Cell s) { return number(draft_ms(s), 3); }},
@@ -100,13 +99,13 @@ Section drafts_section(const Report& report) {
       cells.empty()
           ? ""
           : html_table(table, has_stages ? "" : "sortable") +
-                note(
-                    std::string(
-                        "target rows: rows that the target computes for a sequence, 1 + draft tokens, mean "
-                        "over all verify steps. draft depth: positions that draft tokens reach, mean "
-                        "over verify steps with drafts; a tree has more draft tokens. drafted / accepted: draft tokens "
-                        "per accepted one. drafting ms and share: of a decode pass.") +
-                    (has_stages ? " ↳: a stage of the row above, in the verify steps it drafted for." : ""))};
+                note(std::string(
+                         "target rows: rows that the target computes for a sequence, 1 + draft tokens, mean "
+                         "over all verify steps. draft depth: draft tokens in a row (of a tree: on its longest path), "
+                         "mean over "
+                         "verify steps with drafts. drafted / accepted: draft tokens per accepted one. drafting ms and "
+                         "share: of a decode pass.") +
+                     (has_stages ? " ↳: a stage of the row above, in the verify steps it drafted for." : ""))};
 }
 
 Section parallel_section(const Report& report) {
@@ -134,13 +133,11 @@ Section parallel_section(const Report& report) {
        [](Cell s) { return number(in_units(s.devices.communicate.bytes, kKibi), 1); }},
       {"device busy", "share of the wall time, by rank", [](Cell s) { return busy_text(s.devices.busy); }, true}};
   section.body =
-      html_table(
-          table_of(report,
-                   "Each proposer at its fastest k, compared with the same proposer and the same k on one rank. "
-                   "Where another "
-                   "k is fastest on one rank, the one-rank cell of the same k is only in the table of all cells.",
-                   cells, columns),
-          "sortable") +
+      html_table(table_of(report,
+                          "Each proposer at its fastest k, compared with the same proposer and the same k on one rank. "
+                          "If one rank is fastest at another k, its cell at this k is only in the table of all cells.",
+                          cells, columns),
+                 "sortable") +
       busy_chart(report) +
       note(
           "communicate and bubble: waiting for other ranks in collectives, and for the previous pipeline stage, over "

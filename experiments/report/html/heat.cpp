@@ -127,8 +127,8 @@ Section heat_section(const Report& report) {
       map.html(caption, cell) + crossovers(view) +
       note(
           "Blue: faster. Orange: slower. Darker: the whole 95 % interval lies farther from 1 (four shades). Hatched or "
-          "?: the interval includes 1 or is missing. °: it does not, but after correction for all comparisons of "
-          "the run the difference is not significant, or it is below 2 %. *: not ranked. " +
+          "?: the interval includes 1 or is missing. °: the interval excludes 1, but the difference is below "
+          "2 % or not significant after correction for all comparisons of the run. *: not ranked. " +
           pairings_of_map(view));
   return section;
 }
