@@ -190,8 +190,8 @@ Section acceptance_section(const Report& report) {
           "verify "
           "steps with drafts. Shown: the first finished cell of each proposer and k." +
           (others == 0 ? ""
-                       : fmt::format(" Of {}, {} have the acceptance shown for their proposer and k.",
-                                     counted(others, "other cell"), equal))) +
+                       : fmt::format(" {} of the {} have the same acceptance as the one shown.", equal,
+                                     counted(others, "other cell")))) +
       request_bars(report, sources) + along_output(report) + accepted_table(sources);
   return section;
 }

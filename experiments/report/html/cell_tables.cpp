@@ -135,7 +135,7 @@ Section parallel_section(const Report& report) {
   section.body =
       html_table(table_of(report,
                           "Each proposer at its fastest k, compared with the same proposer and the same k on one rank. "
-                          "If one rank is fastest at another k, its cell at this k is only in the table of all cells.",
+                          "If that one-rank cell is not in this table, it is in the table of all cells.",
                           cells, columns),
                  "sortable") +
       busy_chart(report) +

@@ -90,13 +90,11 @@ Section step_section(const Report& report) {
                 ? "Mean over decode passes, those without rows of prompts: prefill is excluded. "
                 : "Mean over all passes, prefill included, as this run was recorded before kinds of passes were told "
                   "apart. ") +
-           "Times of the sampling rank, which accepts drafts and draws tokens. draft: the proposer; verify: its layers "
-           "of the "
-           "target; "
-           "sample: accepting draft tokens and sampling; communicate: waiting for other ranks in collectives "
-           "(all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule and rest: all else of a "
-           "pass, "
-           "which is the scheduler, making the batch and handing it out, committing tokens, stop checks, and the time "
+           "Times of the sampling rank, which accepts drafts and draws tokens. draft: the proposer; verify: the "
+           "rank's layers of the target; sample: accepting draft tokens and sampling; communicate: waiting for other "
+           "ranks in collectives (all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule and "
+           "rest: all else of a pass, which is the scheduler, making the batch and handing it out, committing tokens, "
+           "stop checks, and the time "
            "in which the engine's thread waits for a core." +
            (decode ? "" : " other: what lies between passes.")) +
       folded(table);

@@ -131,12 +131,12 @@ const CellColumn kColumns[] = {
     {{.name = "certificate", .is_text = true, .html_only = true}, [](C c, S) { return certificate_cell(c); }},
     {{.name = "verdict",
       .is_text = true,
-      .help = "faster, slower or inconclusive: from the cell's own 95 % interval; (uncorrected): the difference is no "
-              "longer "
-              "significant after Holm's correction over all comparisons of ranked cells in the run. The verdict at the "
-              "top uses the corrected result and does not call a difference below 2 % a gain. disturbed: "
-              "other processes, or limits of the "
-              "machine, used some of its time. oversubscribed: more threads than cores"},
+      .help =
+          "faster, slower or inconclusive: from the cell's own 95 % interval; (uncorrected): the difference is no "
+          "longer significant after Holm's correction over all comparisons of ranked cells in the run. The verdict "
+          "at the top uses the corrected result and does not call a difference below 2 % a gain. disturbed: the "
+          "cores were busy with other work, held back by a quota, or slowed down. oversubscribed: more threads than "
+          "cores"},
      {}},
 };
 
