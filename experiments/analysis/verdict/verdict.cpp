@@ -495,7 +495,7 @@ Texts category_texts(const VerdictView& view) {
     texts.push_back(fmt::format("Decode speedup by category{}, {}{}: {}highest in {}; lowest in {}.", view.where(group),
                                 view.marked_label(*best),
                                 view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
-                                is_told ? "" : "no difference shown; ", gain(*order.front()), gain(*order.back())));
+                                is_told ? "" : "no clear difference; ", gain(*order.front()), gain(*order.back())));
   }
   return texts;
 }

@@ -72,7 +72,7 @@ std::string position_chart(const std::string& title, const std::string& y_label,
 std::string accepted_table(const std::vector<Source>& sources) {
   size_t most = 0;
   for (const Source& source : sources) most = std::max(most, size_t(source.k));
-  Table table{.title = "Verify steps by accepted draft tokens; each emits one more token.",
+  Table table{.title = "Verify steps by number of accepted draft tokens, n; such a step emits n + 1 tokens.",
               .columns = {{"proposer", true}, {"k"}, {"no drafts"}},
               .rows = {}};
   for (size_t accepted = 0; accepted <= most; ++accepted) table.columns.push_back({std::to_string(accepted)});
@@ -185,10 +185,9 @@ Section acceptance_section(const Report& report) {
       note(
           "A verify step is what one pass of the target does for one sequence once its prompt is read. Acceptance "
           "length: 1 + accepted tokens / verify steps with drafts, bonus token included. Acceptance rate: share of the "
-          "verify steps with drafts whose draft token at the position was accepted; drafts that end before it count "
-          "as rejected. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of "
-          "verify "
-          "steps with drafts. Shown: the first finished cell of each proposer and k." +
+          "verify steps with drafts whose draft token at the position was accepted; drafts that end before it count as "
+          "rejected. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of "
+          "verify steps with drafts. Shown: the first finished cell of each proposer and k." +
           (others == 0 ? ""
                        : fmt::format(" {} of the {} have the same acceptance as the one shown.", equal,
                                      counted(others, "other cell")))) +

@@ -189,8 +189,8 @@ Section bubbles_section(const Report& report) {
   for (const Shown& cell : cells) section.body += drawing(cell);
   section.body += shares_table(cells) + note(
                                             "The window ends when half of the first repetition's requests have "
-                                            "finished; the chart shows its last passes. "
-                                            "<code>runexp trace</code> writes the windows of all cells for Perfetto.");
+                                            "finished; the chart shows its last passes. <code>runexp trace</code> "
+                                            "writes the windows of all cells for Perfetto.");
   if (on_gpus)
     section.body += note(
         "On GPUs these are the hosts: a piece of work is the time in which its kernels were given out, "

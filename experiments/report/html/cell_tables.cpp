@@ -80,7 +80,7 @@ Section drafts_section(const Report& report) {
       {"AL", "mean acceptance length: 1 + accepted tokens / verify steps with drafts",
        field(&Fields::mean_acceptance_length, 2)},
       {"target rows", "of a sequence, mean over all verify steps: 1 + draft tokens", field(&Fields::rows_per_step, 2)},
-      {"draft depth", "draft tokens in a row (of a tree: on its longest path), mean over verify steps with drafts",
+      {"draft depth", "length of the draft (of a tree: its longest path), mean over verify steps with drafts",
        field(&Fields::mean_draft_depth, 2)},
       {"drafted / accepted", "draft tokens per accepted one", field(&Fields::drafted_per_kept, 2)},
       {"drafting ms", "per decode pass", [&](Cell s) { return number(draft_ms(s), 3); }},
@@ -100,9 +100,8 @@ Section drafts_section(const Report& report) {
           ? ""
           : html_table(table, has_stages ? "" : "sortable") +
                 note(std::string(
-                         "target rows: rows that the target computes for a sequence, 1 + draft tokens, mean "
-                         "over all verify steps. draft depth: draft tokens in a row (of a tree: on its longest path), "
-                         "mean over "
+                         "target rows: rows that the target computes for a sequence, 1 + draft tokens, mean over all "
+                         "verify steps. draft depth: length of the draft (of a tree: its longest path), mean over "
                          "verify steps with drafts. drafted / accepted: draft tokens per accepted one. drafting ms and "
                          "share: of a decode pass.") +
                      (has_stages ? " ↳: a stage of the row above, in the verify steps it drafted for." : ""))};
@@ -188,15 +187,12 @@ Section device_section(const Report& report) {
     if (const std::string& kind = report.cell(*s).ceilings.matrix; !kind.empty()) matrix.insert(html_escaped(kind));
   const std::string explained = fmt::format(
       "All columns are of the sampling rank, except device busy (each rank) and sent KiB (the rank that sends most). "
-      "Prefill passes are "
-      "included, so times exceed those per "
-      "decode pass. "
-      "comm wait: communicate + bubble, waits in collectives and for the previous pipeline stage. "
-      "Percentages are shares of the measured peaks. bandwidth: weights, KV and logits read. FLOP/s: against {}. "
-      "roofline: the time that the reads or the FLOPs take at their peak, whichever is longer, over the measured time. "
-      "min ms: a lower bound, the time at the measured peaks. read, matrix and link: these peaks. CPU ranks share "
-      "the memory bandwidth, whose peak was measured "
-      "with one rank.",
+      "Prefill passes are included, so times exceed those per decode pass. comm wait: communicate + bubble, waits in "
+      "collectives and for the previous pipeline stage. Percentages are shares of the measured peaks. bandwidth: "
+      "weights, KV and logits read. FLOP/s: share of the peak of {}. roofline: the time that the reads or the FLOPs "
+      "take at their peak, whichever is longer, over the measured time. min ms: a lower bound, the time at the "
+      "measured peaks. read, matrix and link: these peaks. CPU ranks share the memory bandwidth, whose peak was "
+      "measured with one rank.",
       matrix.empty() ? "the matrix rate" : fmt::format("{}", fmt::join(matrix, " or ")));
   return {"devices", "Roofline: devices against their peaks",
           cells.empty() ? ""
@@ -258,10 +254,10 @@ Section forecast_section(const Report& report) {
       {"median ITL ms", "measured; without prefill", [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
-  const std::string sentence = fmt::format(
-      "Median ITL over predicted time: {1:.2f}× (median of {0}); the ratio farthest from it: {3:.2f}× ({2}).",
-      counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
-      report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
+  const std::string sentence =
+      fmt::format("Median ITL / predicted time: {1:.2f}× (median of {0}); farthest from this median: {3:.2f}× ({2}).",
+                  counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
+                  report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =
       "<p>" + html_escaped(sentence) + "</p>" +
       html_table(table_of(report, "Predicted time of a decode pass and median ITL.", cells, columns), "sortable") +
@@ -270,8 +266,7 @@ Section forecast_section(const Report& report) {
           "draft model once per draft position. The measured value is the median ITL: the time between two moments at "
           "which a sequence gets tokens. With one sequence at a time that is one pass of the target, its drafting and "
           "the time until the next; with more sequences it is longer. The median ITL can be below the prediction only "
-          "if "
-          "weights stay in the CPU cache. Oversubscribed cells are left out.");
+          "if weights stay in the CPU cache. Oversubscribed cells are left out.");
   return section;
 }
 

@@ -145,9 +145,8 @@ Section headline_section(const Report& report) {
   if (num_open > 0)
     section.body += note(
         "Open loops: each proposer at the k with the lowest median E2E latency; all k are in the table. Bars of "
-        "latencies end at the median, whiskers at the 90th percentile. decode speedup: the baseline's mean time "
-        "per output token over the cell's. There is no tok/s: the arrival rate sets it. Faded: not ranked, or "
-        "saturated "
+        "latencies end at the median, whiskers at the 90th percentile. decode speedup: the baseline's mean time per "
+        "output token over the cell's. There is no tok/s: the arrival rate sets it. Faded: not ranked, or saturated "
         "(the queue grew, so latencies depend on the length of the run).");
   return section;
 }

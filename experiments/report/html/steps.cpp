@@ -48,12 +48,12 @@ Section step_section(const Report& report) {
                                    {"decode %", &PassSummaries::decode},
                                    {"mixed %", &PassSummaries::mixed}})
     if (decode)
-      columns.push_back({name, "passes of this kind, share of the time of all passes and of what lies between them",
+      columns.push_back({name, "passes of this kind, share of the whole time (all passes and the time between them)",
                          [kind = kind](const CellSummary& s) { return number(100 * ((*s.passes).*kind).share, 1); }});
   const Table table =
       table_of(report,
                decode ? "Milliseconds per decode pass, prefill excluded. The columns with % are shares of "
-                        "the whole time: of all passes and of what lies between them."
+                        "the whole time (all passes and the time between them)."
                       : "Milliseconds per pass.",
                cells, columns);
 
@@ -90,12 +90,11 @@ Section step_section(const Report& report) {
                 ? "Mean over decode passes, those without rows of prompts: prefill is excluded. "
                 : "Mean over all passes, prefill included, as this run was recorded before kinds of passes were told "
                   "apart. ") +
-           "Times of the sampling rank, which accepts drafts and draws tokens. draft: the proposer; verify: the "
-           "rank's layers of the target; sample: accepting draft tokens and sampling; communicate: waiting for other "
-           "ranks in collectives (all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule and "
-           "rest: all else of a pass, which is the scheduler, making the batch and handing it out, committing tokens, "
-           "stop checks, and the time "
-           "in which the engine's thread waits for a core." +
+           "Times of the sampling rank, which accepts drafts and draws tokens. draft: the proposer; verify: the rank's "
+           "layers of the target; sample: accepting draft tokens and sampling; communicate: waiting for other ranks in "
+           "collectives (all-reduce, gather); bubble: waiting for the previous pipeline stage; schedule and rest: all "
+           "else of a pass, which is the scheduler, making the batch and handing it out, committing tokens, stop "
+           "checks, and the time in which the engine's thread waits for a core." +
            (decode ? "" : " other: what lies between passes.")) +
       folded(table);
   return section;
