@@ -314,7 +314,7 @@ void add_model_commands(const Command& program) {
   program.below("convert", "write a .gguf file as a Hugging Face folder")
       .option("file", &convert->from, "the .gguf file, or one part of a split one", {.required = true})
       .option("out", &convert->out, "folder to make; it must not exist", {.required = true})
-      .option("--dtype", &convert->dtype, "dtype of dequantized weights; auto is bfloat16, float32 exact",
+      .option("--dtype", &convert->dtype, "dtype of dequantized weights (auto is bfloat16, float32 is exact)",
               {.shown = true, .words = {"auto", "float32", "bfloat16"}})
       .calls([convert] { return convert_command(*convert); });
 

@@ -255,7 +255,7 @@ Section forecast_section(const Report& report) {
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
   const std::string sentence =
-      fmt::format("Median ITL / predicted time: {1:.2f}× (median of {0}); farthest from this median: {3:.2f}× ({2}).",
+      fmt::format("Median ITL / predicted time: {1:.2f}× is the median of {0}; {2} is farthest from it with {3:.2f}×.",
                   counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
                   report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =
