@@ -267,8 +267,8 @@ void add_regress_command(const Command& program) {
           "  runexp regress configs/ngram_tp2.json --profile quick --baseline last --junit regress.xml --github\n"
           "  runexp regress configs/ngram_tp2.json --profile quick --baseline-bin ../base/build/release/runexp\n\n"
           "Without --baseline-bin only tokens and counters are compared.\n"
-          "Exit codes: 7 tokens or counters differ, 8 slower than --baseline-bin, 9 --strict and the times were\n"
-          "disturbed, 2 baseline of another experiment; the others: runexp explain exit-codes.")
+          "Exit codes: 2: baseline of another experiment; 7: tokens or counters differ;\n"
+          "8: slower than --baseline-bin; 9: times were disturbed (with --strict). All: runexp explain exit-codes.")
       .calls([regress] { return regress_command(*regress); });
 }
 

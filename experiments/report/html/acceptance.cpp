@@ -188,9 +188,11 @@ Section acceptance_section(const Report& report) {
           "verify steps with drafts whose draft token at the position was accepted; drafts that end before it count as "
           "rejected. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of "
           "verify steps with drafts. Shown: the first finished cell of each proposer and k." +
-          (others == 0 ? ""
-                       : fmt::format(" {} of the {} have the same acceptance as the one shown.", equal,
-                                     counted(others, "other cell")))) +
+          (others == 0
+               ? ""
+               : fmt::format(
+                     " Of the {} not shown, {} have the acceptance of the cell shown for the same proposer and k.",
+                     counted(others, "cell"), equal))) +
       request_bars(report, sources) + along_output(report) + accepted_table(sources);
   return section;
 }
