@@ -163,11 +163,12 @@ TEST(ForecastSection, SetsEveryCellsPredictionAgainstItsMedianStep) {
   run.cells[3].forecast->step_ms /= 4;
   const std::string html = report_of(run), section = section_of(html, "forecast");
   EXPECT_EQ(nesting_error(html), "");
-  EXPECT_NE(
-      section.find(fmt::format("Median ITL / predicted time: 1.25× is the median of {} cells; ", run.cells.size())),
-      std::string::npos)
+  EXPECT_NE(section.find(fmt::format("The ratio of median ITL to predicted time is 1.25× in the median of {} cells, ",
+                                     run.cells.size())),
+            std::string::npos)
       << section;
-  EXPECT_NE(section.find("tp1 pp1 ngram k=5 is farthest from it with 5.00×."), std::string::npos) << section;
+  EXPECT_NE(section.find("and 5.00× in the cell farthest from that (tp1 pp1 ngram k=5)."), std::string::npos)
+      << section;
   EXPECT_EQ(count(section, "<tr"), run.cells.size() + 1) << "a row a cell, and the head";
   EXPECT_EQ(count(section, "<td>5.00×</td>"), 1u);
   EXPECT_EQ(section_of(report_of(synthetic_run()), "forecast"), "") << "nothing was predicted";

@@ -154,6 +154,15 @@ std::string along_output(const Report& report) {
                           kMinDrafts));
 }
 
+/// Of `others` cells that the charts do not show, `equal` have the acceptance of the one shown.
+std::string others_text(int others, int equal) {
+  if (others == 0) return "";
+  const std::string cells = counted(others, "cell") + " not shown";
+  return fmt::format(
+      " {} the same acceptance as the one shown for their proposer and k.",
+      equal == others && others > 1 ? "All " + cells + " have" : fmt::format("Of {}, {} have", cells, equal));
+}
+
 }  // namespace
 
 Section acceptance_section(const Report& report) {
@@ -187,12 +196,8 @@ Section acceptance_section(const Report& report) {
           "length: 1 + accepted tokens / verify steps with drafts, bonus token included. Acceptance rate: share of the "
           "verify steps with drafts whose draft token at the position was accepted; drafts that end before it count as "
           "rejected. Conditional: only verify steps whose earlier positions were all accepted. Coverage: share of "
-          "verify steps with drafts. Shown: the first finished cell of each proposer and k." +
-          (others == 0
-               ? ""
-               : fmt::format(
-                     " Of the {} not shown, {} have the acceptance of the cell shown for the same proposer and k.",
-                     counted(others, "cell"), equal))) +
+          "verify steps that had drafts. Shown: the first finished cell of each proposer and k." +
+          others_text(others, equal)) +
       request_bars(report, sources) + along_output(report) + accepted_table(sources);
   return section;
 }
