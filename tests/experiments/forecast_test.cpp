@@ -163,11 +163,10 @@ TEST(ForecastSection, SetsEveryCellsPredictionAgainstItsMedianStep) {
   run.cells[3].forecast->step_ms /= 4;
   const std::string html = report_of(run), section = section_of(html, "forecast");
   EXPECT_EQ(nesting_error(html), "");
-  EXPECT_NE(
-      section.find(fmt::format("Median ITL is 1.25× the predicted time in the median cell of {}, and 5.00× in the "
-                               "cell farthest from 1.25× (tp1 pp1 ngram k=5).",
-                               run.cells.size())),
-      std::string::npos)
+  EXPECT_NE(section.find(fmt::format("Measured over predicted: 1.25× in the median of {} cells; 5.00× in the one that "
+                                     "deviates most (tp1 pp1 ngram k=5).",
+                                     run.cells.size())),
+            std::string::npos)
       << section;
   EXPECT_EQ(count(section, "<tr"), run.cells.size() + 1) << "a row a cell, and the head";
   EXPECT_EQ(count(section, "<td>5.00×</td>"), 1u);

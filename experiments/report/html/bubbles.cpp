@@ -130,7 +130,9 @@ std::string drawing(const Shown& cell) {
 }
 
 std::string shares_table(const std::vector<Shown>& cells) {
-  Table table{.title = "Shares of the window by rank.", .columns = {{"cell", true}, {"rank", true}}, .rows = {}};
+  Table table{.title = "What each rank did in these passes, in shares of their time.",
+              .columns = {{"cell", true}, {"rank", true}},
+              .rows = {}};
   for (size_t kind = 0; kind < kNumPieceKinds; ++kind) {
     if (PieceKind(kind) == PieceKind::wait_stage)
       table.columns.push_back({"waits", false, "the columns to the right together"});
@@ -187,10 +189,10 @@ Section bubbles_section(const Report& report) {
           "needs; for wake-up (the pass has begun on another rank, this rank's thread is not running yet); for the "
           "scheduler (no batch is scheduled).");
   for (const Shown& cell : cells) section.body += drawing(cell);
-  section.body += shares_table(cells) + note(
-                                            "The window ends when half of the first repetition's requests have "
-                                            "finished; the chart shows its last passes. <code>runexp trace</code> "
-                                            "writes the windows of all cells for Perfetto.");
+  section.body += shares_table(cells) +
+                  note(
+                      "The passes end when half of the first repetition's requests have finished. <code>runexp "
+                      "trace</code> writes those of all cells for Perfetto.");
   if (on_gpus)
     section.body += note(
         "On GPUs these are the hosts: a piece of work is the time in which its kernels were given out, "

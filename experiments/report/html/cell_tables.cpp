@@ -254,11 +254,10 @@ Section forecast_section(const Report& report) {
       {"median ITL ms", "measured; without prefill", [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
-  const double median = *median_ratio(ratios);
   const std::string sentence = fmt::format(
-      "Median ITL is {1:.2f}× the predicted time in the median cell of {0}, and {3:.2f}× in the cell farthest from "
-      "{1:.2f}× ({2}).",
-      ratios.size(), median, report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
+      "Measured over predicted: {1:.2f}× in the median of {0}; {3:.2f}× in the one that deviates most ({2}).",
+      counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
+      report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =
       "<p>" + html_escaped(sentence) + "</p>" +
       html_table(table_of(report, "Predicted time of a decode pass and median ITL.", cells, columns), "sortable") +
