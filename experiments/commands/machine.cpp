@@ -94,7 +94,7 @@ void add_machine_commands(const Command& program) {
       .calls([doctor] { return doctor_command(doctor->results, doctor->json); });
 
   const auto support = std::make_shared<bool>(false);
-  program.below("models", "list the checkpoints at hand, or what can be loaded")
+  program.below("models", "list the checkpoints found, or what formats are supported")
       .option("--support", support.get(), "list supported architectures, file formats and devices")
       .calls([support] { return *support ? print_support() : list_models(); });
 }

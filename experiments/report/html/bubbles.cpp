@@ -189,10 +189,10 @@ Section bubbles_section(const Report& report) {
           "needs; for wake-up (the pass has begun on another rank, this rank's thread is not running yet); for the "
           "scheduler (no batch is scheduled).");
   for (const Shown& cell : cells) section.body += drawing(cell);
-  section.body += shares_table(cells) +
-                  note(
-                      "The passes end when half of the first repetition's requests have finished. <code>runexp "
-                      "trace</code> writes those of all cells for Perfetto.");
+  section.body +=
+      shares_table(cells) + note(
+                                "Recorded until half of the first repetition's requests have finished. <code>runexp "
+                                "trace</code> writes the passes of all cells for Perfetto.");
   if (on_gpus)
     section.body += note(
         "On GPUs these are the hosts: a piece of work is the time in which its kernels were given out, "

@@ -255,7 +255,7 @@ Section forecast_section(const Report& report) {
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
   const ForecastRatio& farthest = *farthest_off(ratios);
   const std::string sentence = fmt::format(
-      "Measured over predicted: {1:.2f}× in the median of {0}; {3:.2f}× in the one that deviates most ({2}).",
+      "Measured over predicted: {1:.2f}× in the median of {0}; {3:.2f}× in the cell farthest from that ({2}).",
       counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
       report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
   section.body =
