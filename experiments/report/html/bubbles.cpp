@@ -130,7 +130,7 @@ std::string drawing(const Shown& cell) {
 }
 
 std::string shares_table(const std::vector<Shown>& cells) {
-  Table table{.title = "What each rank did in these passes, in shares of their time.",
+  Table table{.title = "What each rank did in all recorded passes, in shares of their time.",
               .columns = {{"cell", true}, {"rank", true}},
               .rows = {}};
   for (size_t kind = 0; kind < kNumPieceKinds; ++kind) {

@@ -262,11 +262,11 @@ Section forecast_section(const Report& report) {
       "<p>" + html_escaped(sentence) + "</p>" +
       html_table(table_of(report, "Predicted time of a decode pass and median ITL.", cells, columns), "sortable") +
       note(
-          "The prediction is a lower bound of a decode pass: reading all weights from memory once, and those of the "
-          "draft model once per draft position. The measured value is the median ITL: the time between two moments at "
-          "which a sequence gets tokens. With one sequence at a time that is one pass of the target, its drafting and "
-          "the time until the next; with more sequences it is longer. The median ITL can be below the prediction only "
-          "if weights stay in the CPU cache. Oversubscribed cells are left out.");
+          "The prediction is a lower bound of a decode pass: reading the target's weights from memory once, and the "
+          "draft model's once per draft position. The measured value is the median ITL: the time between two moments "
+          "at which a sequence gets tokens. With one sequence at a time that is one pass of the target, its drafting "
+          "and the time until the next; with more sequences it is longer. The median ITL can be below the prediction "
+          "only if weights stay in the CPU cache. Oversubscribed cells are left out.");
   return section;
 }
 

@@ -113,8 +113,8 @@ Section timeline_section(const Report& report) {
       chart_legend(legend) + grid(drawn) +
       note((report.has_several_concurrencies() ? fmt::format("At concurrency {}, the largest. ", load) : "") +
            "First repetition, up to 256 points of it. KV blocks: of the target." +
-           (has_bubbles ? " Bubble share: how much of the time since the previous point the sampling rank waited for "
-                          "the previous stage."
+           (has_bubbles ? " Bubble share: the sampling rank's wait for the previous stage, over the time since the "
+                          "previous point."
                         : ""));
   return section;
 }
