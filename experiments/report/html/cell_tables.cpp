@@ -253,11 +253,13 @@ Section forecast_section(const Report& report) {
       {"predicted ms", "to read the weights", [&](Cell s) { return number(ratio_of[s.cell].predicted_ms, 3); }},
       {"median ITL ms", "measured; without prefill", [&](Cell s) { return number(ratio_of[s.cell].measured_ms, 3); }},
       {"ratio", "median ITL over predicted", [&](Cell s) { return number(ratio_of[s.cell].ratio(), 2) + "×"; }}};
-  const ForecastRatio& farthest = *farthest_off(ratios);
-  const std::string sentence = fmt::format(
-      "Measured over predicted: {1:.2f}× in the median of {0}; {3:.2f}× in the cell farthest from that ({2}).",
-      counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios),
-      report.label(report.run.cells[farthest.cell].axes), farthest.ratio());
+  const auto [least, most] = std::ranges::minmax_element(ratios, {}, &ForecastRatio::ratio);
+  const auto told = [&](const ForecastRatio& of) {
+    return fmt::format("{:.2f}× ({})", of.ratio(), report.label(report.run.cells[of.cell].axes));
+  };
+  const std::string sentence =
+      fmt::format("Measured over predicted: from {} to {}; median of {}: {:.2f}×.", told(*least), told(*most),
+                  counted(int64_t(ratios.size()), "cell"), *median_ratio(ratios));
   section.body =
       "<p>" + html_escaped(sentence) + "</p>" +
       html_table(table_of(report, "Predicted time of a decode pass and median ITL.", cells, columns), "sortable") +
