@@ -252,7 +252,7 @@ TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
       "ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3 (disturbed), 0.80× ["))
       << verdict(run);
   EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, kFast)})),
-                    "] over its disturbed twin without speculation in the same placement, 3 repetitions."));
+                    "] over its disturbed baseline in the same placement, 3 repetitions."));
   const std::string all = verdict(run_of({disturbed(plain(kSlow)), disturbed(ngram(3, kFast))}));
   EXPECT_TRUE(holds(all, "2 of 2 cells were disturbed")) << all;
   EXPECT_FALSE(holds(all, "(disturbed)")) << all;

@@ -123,7 +123,8 @@ const CellSummary* VerdictView::reference_of(const CellSummary& s) const {
 
 std::string VerdictView::reference_text(const CellSummary& s, const CellSummary& reference) const {
   if (!speculates(s) || !is_plain_twin(reference, s)) return marked_label(reference);
-  return noise_mark(reference).empty() ? "no speculation" : "its disturbed twin without speculation";
+  if (noise_mark(reference).empty()) return "no speculation";
+  return &reference == baseline_of(s) ? "its disturbed baseline" : "its disturbed twin without speculation";
 }
 
 bool VerdictView::is_over_plain_at_its_place(const Claim& claim) const {

@@ -189,11 +189,11 @@ Section device_section(const Report& report) {
       "All columns are of the sampling rank, except device busy (each rank) and sent KiB (the rank that sends most). "
       "Prefill passes are included, so times exceed those per decode pass. comm wait: communicate + bubble, waits in "
       "collectives and for the previous pipeline stage. Percentages are shares of the measured peaks. bandwidth: "
-      "weights, KV and logits read. FLOP/s: share of the peak of {}. roofline: the time that the reads or the FLOPs "
+      "weights, KV and logits read. FLOP/s: share of the matrix peak{}. roofline: the time that the reads or the FLOPs "
       "take at their peak, whichever is longer, over the measured time. min ms: a lower bound, the time at the "
-      "measured peaks. read, matrix and link: these peaks. CPU ranks share the memory bandwidth, whose peak was "
+      "measured peaks. read, matrix, link: the peaks. CPU ranks share the memory bandwidth, whose peak was "
       "measured with one rank.",
-      matrix.empty() ? "the matrix rate" : fmt::format("{}", fmt::join(matrix, " or ")));
+      matrix.empty() ? "" : fmt::format(" ({})", fmt::join(matrix, " or ")));
   return {"devices", "Roofline: devices against their peaks",
           cells.empty() ? ""
                         : html_table(table_of(report, "Per pass, prefill included.", cells, columns), "sortable") +
