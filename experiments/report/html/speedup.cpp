@@ -314,7 +314,7 @@ Section speedup_section(const Report& report) {
     charts += svg_line_chart(chart);
   }
   if (any_bound)
-    legend.push_back({.name = "estimate if verifying cost no more than decoding one token, in the proposer's colour",
+    legend.push_back({.name = "estimate if verifying were as cheap as decoding one token (proposer's colour)",
                       .color = kNumChartColors - 1,
                       .style = LineStyle::dotted});
   section.body =

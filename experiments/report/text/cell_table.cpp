@@ -111,7 +111,7 @@ const CellColumn kColumns[] = {
     {{.name = kDeviceBusy, .help = "share of the wall time in which each rank's device was at work", .goes = 4},
      [](C, S s) { return busy_text(s.devices.busy); }},
     {{.name = "degen.",
-      .help = "share of outputs that end in a loop, a pattern of at most 16 tokens for at least 32 tokens",
+      .help = "share of outputs that end in a loop: at most 16 tokens, repeated over at least 32",
       .goes = 2},
      [](C, S s) { return number_text(s.degenerate_share, 2); }},
     {{.name = "req/s of offered", .goes = 104},
