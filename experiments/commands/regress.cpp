@@ -253,7 +253,7 @@ void add_regress_command(const Command& program) {
       .option("--benchmark-json", &regress->benchmark_json, "write TPOT, TTFT and steps for github-action-benchmark",
               {.type = "FILE"})
       .option("--baseline-bin", &regress->baseline_bin,
-              "also compare times: with this runexp binary, in alternating runs", {.type = "FILE"})
+              "also compare times with those of another runexp binary, in alternating runs", {.type = "FILE"})
       .option("--pairs", &regress->pairs, "number of alternating runs of each binary",
               {.shown = true, .least = 1, .most = 10000})
       .option("--timing-cells", &regress->timing_cells, "cells to time (single: one-rank cells only)",

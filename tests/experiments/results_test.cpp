@@ -416,7 +416,7 @@ TEST(Verdict, SaysWhyAProposerDoesNotPay) {
   }
   run.cells[1].repetitions[0].wall_s = 1.26;
   const std::string all = test::verdict(run);
-  EXPECT_NE(all.find("ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, "),
+  EXPECT_NE(all.find("ngram does not pay. Best cell by the lower end of its interval: tp1 pp1 ngram k=3, "),
             std::string::npos)
       << all;
   EXPECT_NE(all.find(". Prefill excluded, it breaks even at AL "), std::string::npos) << all;

@@ -98,9 +98,8 @@ TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
   for (const char* const again : {"not significantly faster than that", "95 % interval", "holds 1"})
     EXPECT_FALSE(holds(wide, again)) << wide;
   const std::string judged = verdict(run_of({plain({100, 110, 95}), ngram(3, {103, 99, 104})}));
-  EXPECT_TRUE(
-      holds(judged,
-            "ngram is not significantly faster. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, 1.0"))
+  EXPECT_TRUE(holds(
+      judged, "ngram is not significantly faster. Best cell by the lower end of its interval: tp1 pp1 ngram k=3, 1.0"))
       << judged;
   EXPECT_FALSE(holds(judged, "holds 1")) << judged;
   const std::string once = verdict(run_of({plain({100}), ngram(3, {150})}));
@@ -145,8 +144,7 @@ TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
   EXPECT_DOUBLE_EQ(*s.mean_acceptance_length, 2);
   EXPECT_NEAR(*s.break_even_acceptance_length, 2.5, 1e-9);
   const std::string text = verdict(run);
-  EXPECT_TRUE(
-      holds(text, "ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, 0.80× ["))
+  EXPECT_TRUE(holds(text, "ngram does not pay. Best cell by the lower end of its interval: tp1 pp1 ngram k=3, 0.80× ["))
       << text;
   EXPECT_TRUE(holds(text, "]. Prefill excluded, it breaks even at AL 2.50 by the measured times; its AL is 2.00."))
       << text;
@@ -160,8 +158,8 @@ TEST(VerdictPaysNot, IsSaidOfCellsThatAreAllShownToBeSlower) {
   const CellResult wide = ngram(5, {70, 99, 60});
   const std::string text = verdict(run_of({plain(kSlow), ngram(3, {80, 80.8, 79.2}), wide}));
   EXPECT_FALSE(holds(text, "does not pay")) << text;
-  EXPECT_TRUE(holds(
-      text, "ngram is not significantly faster. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3, "))
+  EXPECT_TRUE(
+      holds(text, "ngram is not significantly faster. Best cell by the lower end of its interval: tp1 pp1 ngram k=3, "))
       << text;
 }
 
@@ -185,7 +183,7 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
   const std::string none = verdict(run_of({plain(kSlow), ngram(5, {99, 101, 100}), wide}));
   EXPECT_TRUE(holds(
       none,
-      "ngram is not significantly faster. Best cell (highest lower end of its interval): tp1 pp1 ngram k=5, 1.00× ["))
+      "ngram is not significantly faster. Best cell by the lower end of its interval: tp1 pp1 ngram k=5, 1.00× ["))
       << none;
   EXPECT_TRUE(holds(none, "highest tok/s: tp1 pp1 ngram k=7, 1.79× [")) << none;
 }
@@ -221,14 +219,14 @@ TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
   EXPECT_EQ(summarize(run).cells[2].outcome, Outcome::faster) << "over one rank";
   const std::string text = verdict(run);
   EXPECT_TRUE(holds(text,
-                    "ngram is slower than no speculation in the same placement. Best cell (highest lower end of its "
-                    "interval): tp2 pp1 ngram k=3, 0.80× ["))
+                    "ngram is slower than no speculation in the same placement. Best cell by the lower end of its "
+                    "interval: tp2 pp1 ngram k=3, 0.80× ["))
       << text;
   EXPECT_TRUE(holds(text, "]. Prefill excluded, it breaks even at AL 2.50 by the measured times; its AL is 2.00."))
       << text;
   const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
   EXPECT_TRUE(
-      holds(alone, "ngram does not pay. Best cell (highest lower end of its interval): tp2 pp1 ngram k=3, 0.80× ["))
+      holds(alone, "ngram does not pay. Best cell by the lower end of its interval: tp2 pp1 ngram k=3, 0.80× ["))
       << alone;
   EXPECT_TRUE(holds(alone, "] over tp1 pp1 none. Prefill excluded, it breaks even at AL 2.50")) << alone;
 }
@@ -247,9 +245,9 @@ TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {
 
 TEST(VerdictNoise, ComesFirstAndMarksWhatItTouches) {
   const RunResult run = run_of({plain(kSlow), disturbed(ngram(3, {80, 80.8, 79.2})), ngram(5, {70, 71, 69})});
-  EXPECT_TRUE(holds(
-      verdict(run),
-      "ngram does not pay. Best cell (highest lower end of its interval): tp1 pp1 ngram k=3 (disturbed), 0.80× ["))
+  EXPECT_TRUE(
+      holds(verdict(run),
+            "ngram does not pay. Best cell by the lower end of its interval: tp1 pp1 ngram k=3 (disturbed), 0.80× ["))
       << verdict(run);
   EXPECT_TRUE(holds(verdict(run_of({disturbed(plain(kSlow)), ngram(3, kFast)})),
                     "] over its disturbed baseline in the same placement, 3 repetitions."));

@@ -153,7 +153,7 @@ std::string VerdictView::not_shown_text(const Claim& claim) const {
   if (claim.shown != Outcome::inconclusive) return "";
   if (claim.outcome != Outcome::inconclusive) {
     return claim.is_small() ? fmt::format("below the threshold of {}", percent_text(kLeastEffect))
-                            : fmt::format("not significant after correction for all {} comparisons", claim.among);
+                            : fmt::format("not significant after correction for the run's {} comparisons", claim.among);
   }
   if (claim.ratio.low && claim.ratio.high) return "";
   const int ran = claim.cell->repetitions, asked = repetitions_asked(cell(*claim.cell));

@@ -82,7 +82,7 @@ std::string correction_text(const VerdictView& view, const LoadGroup& group) {
     const CellSummary& s = *claim.cell;
     if (is_gain && claim.outcome == Outcome::faster && claim.adjusted_p.value_or(0) >= kFalseClaims && group.holds(s) &&
         VerdictView::ranks_by_rate(s) && view.speculates(s))
-      return fmt::format(" after correction for all {}", counted(claim.among, "comparison"));
+      return fmt::format(" after correction for the run's {}", counted(claim.among, "comparison"));
   }
   return "";
 }
@@ -297,7 +297,7 @@ std::string loser_text(const VerdictView& view) {
     });
     if (of.gain || is_said) continue;
     return Sentence(fmt::format("{} is not significantly faster", proposer))
-        .add(fmt::format("; best cell (highest lower end of its interval): {}, {}", view.marked_label(*best),
+        .add(fmt::format("; best cell by the lower end of its interval: {}, {}", view.marked_label(*best),
                          interval_text(of.best->ratio)))
         .text();
   }
@@ -340,7 +340,7 @@ Texts losers_texts(const VerdictView& view) {
       const CellSummary &best = *of.best->cell, &over = *of.best->over;
       const bool is_twin = view.is_plain_twin(over, best), is_row = &over == view.baseline_of(best);
       const std::string why = view.not_shown_text(*of.best);
-      texts.push_back(fmt::format("{} {}{}{}. Best cell (highest lower end of its interval): {}, {}{}{}.{}", proposer,
+      texts.push_back(fmt::format("{} {}{}{}. Best cell by the lower end of its interval: {}, {}{}{}.{}", proposer,
                                   !of.all_slower ? "is not significantly faster"
                                   : is_row       ? "does not pay"
                                                  : "is slower",

@@ -108,10 +108,12 @@ const CellColumn kColumns[] = {
      [](C, S s) { return ms_text(s.tpot_ms.p50, 2); }},
     {{.name = "e2e p50", .help = "from when a request was sent to its last token", .html_only = true},
      [](C, S s) { return ms_text(s.e2e_ms.p50, 0); }},
-    {{.name = kDeviceBusy, .help = "share of the wall time in which each rank's device was at work", .goes = 4},
+    {{.name = kDeviceBusy,
+      .help = "share of the wall time in which a rank's device was at work, rank by rank",
+      .goes = 4},
      [](C, S s) { return busy_text(s.devices.busy); }},
     {{.name = "degen.",
-      .help = "share of outputs that end in a loop: at most 16 tokens, repeated over at least 32",
+      .help = "share of outputs whose last 32 tokens or more repeat a pattern of at most 16",
       .goes = 2},
      [](C, S s) { return number_text(s.degenerate_share, 2); }},
     {{.name = "req/s of offered", .goes = 104},
@@ -131,12 +133,13 @@ const CellColumn kColumns[] = {
     {{.name = "certificate", .is_text = true, .html_only = true}, [](C c, S) { return certificate_cell(c); }},
     {{.name = "verdict",
       .is_text = true,
-      .help =
-          "faster, slower or inconclusive: from the cell's own 95 % interval; (uncorrected): the difference is no "
-          "longer significant after Holm's correction over all comparisons of ranked cells in the run. The verdict "
-          "at the top uses the corrected result and does not call a difference below 2 % a gain. disturbed: the "
-          "cores were busy with other work, held back by a quota, or slowed down. oversubscribed: more threads than "
-          "cores"},
+      .help = "faster, slower or inconclusive, from the cell's own 95 % interval; marked (uncorrected) if the "
+              "difference is "
+              "no longer significant after Holm's correction over all comparisons of ranked cells in the run. The "
+              "verdict at "
+              "the top uses the corrected result and does not call a difference below 2 % a gain. disturbed: the cores "
+              "were "
+              "busy with other work, held back by a quota, or slowed down. oversubscribed: more threads than cores"},
      {}},
 };
 
