@@ -264,7 +264,7 @@ void add_config_command(const Command& program) {
 
   const auto diff = std::make_shared<ConfigCommand>();
   add_override_options(
-      config.below("diff", "name the keys that differ between two files, or that --set changes in one"),
+      config.below("diff", "name the keys that two files differ in, or that --set changes in a file"),
       diff->overrides)
       .option("left", &diff->file, "experiment file", {.required = true, .type = "FILE"})
       .option("right", &diff->other, "another; without it, the first one as the options change it", {.type = "FILE"})

@@ -113,7 +113,7 @@ const CellColumn kColumns[] = {
       .goes = 4},
      [](C, S s) { return busy_text(s.devices.busy); }},
     {{.name = "degen.",
-      .help = "share of outputs whose last 32 tokens or more repeat a pattern of at most 16",
+      .help = "share of outputs that end in at least 32 tokens of one repeated pattern (1 to 16 tokens)",
       .goes = 2},
      [](C, S s) { return number_text(s.degenerate_share, 2); }},
     {{.name = "req/s of offered", .goes = 104},

@@ -263,8 +263,10 @@ TEST(PeerServing, TheExperimentIsValidWithoutThePeers) {
 
 /// experiments/peers/install.sh puts it there.
 TEST(PeerServing, LlamaCppIsMeasuredBesideOurs) {
-  const std::filesystem::path python = binary_dir().parent_path() / "peers/venv/bin/python";
-  if (!std::filesystem::exists(python)) GTEST_SKIP() << python << " is not there: experiments/peers/install.sh";
+  for (const char* const file : {"venv/bin/python", "target/target-7m.gguf", "draft/draft-600k.gguf"}) {
+    const std::filesystem::path path = binary_dir().parent_path() / "peers" / file;
+    if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: experiments/peers/install.sh";
+  }
   const TempDir folder;
   const ProcessResult result = runexp({"run", "configs/peer_serving.json", "--profile", "quick", "--results",
                                        folder.path().string(), "--set", "workload.requests=2"},
