@@ -225,7 +225,7 @@ ExitCode serve_command(const ServeCommand& command) {
 /// "FLAGS: …" in lines for a terminal.
 std::string flags_text() {
   constexpr size_t kColumns = 110;
-  std::string text, line = "FLAGS, as of vLLM and SGLang:";
+  std::string text, line = "FLAGS, as in vLLM and SGLang:";
   for (const std::string& name : vllm_flag_names()) {
     if (line.size() + name.size() > kColumns) {
       text += line + "\n";

@@ -129,8 +129,9 @@ Section samples_section(const Report& report) {
   }
   if (section.body.empty()) return section;
   section.body += note(
-      "Tokens of every repetition against a cell with no speculation; requests that differ come first. − reference, + "
-      "this cell. With the acceptance rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the "
+      "Tokens of every repetition of a cell, compared with those of the cell without speculation in its placement; the "
+      "latter are compared with the first of them. Requests that differ come first. − reference, + this cell. With the "
+      "acceptance rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the "
       "distribution of outputs stays the same, not their tokens.");
   return section;
 }
