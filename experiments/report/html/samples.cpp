@@ -129,8 +129,9 @@ Section samples_section(const Report& report) {
   }
   if (section.body.empty()) return section;
   section.body += note(
-      "Tokens of every repetition of a cell, compared with those of the cell without speculation in its placement; the "
-      "latter are compared with the first of them. Requests that differ come first. − reference, + this cell. With the "
+      "Every repetition's tokens are compared with those of the cell without speculation in the same placement, and "
+      "the cells without speculation with the first such cell. Requests that differ come first. − reference, + this "
+      "cell. With the "
       "acceptance rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the "
       "distribution of outputs stays the same, not their tokens.");
   return section;
