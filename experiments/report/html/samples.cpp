@@ -131,8 +131,7 @@ Section samples_section(const Report& report) {
   section.body += note(
       "Every repetition's tokens are compared with those of the cell without speculation in the same placement, and "
       "the cells without speculation with the first such cell. Requests that differ come first. − reference, + this "
-      "cell. With the "
-      "acceptance rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the "
+      "cell. With the acceptance rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the "
       "distribution of outputs stays the same, not their tokens.");
   return section;
 }
