@@ -263,9 +263,8 @@ void add_config_command(const Command& program) {
       .calls([validate] { return validate_command(*validate); });
 
   const auto diff = std::make_shared<ConfigCommand>();
-  add_override_options(
-      config.below("diff", "name the keys that two files differ in, or that --set changes in a file"),
-      diff->overrides)
+  add_override_options(config.below("diff", "name the keys that two files differ in, or that --set changes in a file"),
+                       diff->overrides)
       .option("left", &diff->file, "experiment file", {.required = true, .type = "FILE"})
       .option("right", &diff->other, "another; without it, the first one as the options change it", {.type = "FILE"})
       .option("--origin", &diff->origin, "say where each value was written")

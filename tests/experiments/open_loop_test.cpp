@@ -260,10 +260,11 @@ TEST(Categories, HaveTheirOwnAcceptanceAndSpeedup) {
   const RunResult run = run_of(slow, fast);
   const RunSummary summary = summarize(run);
   EXPECT_EQ(summary_to_json(run, summary).at("cells")[1].at("by_category")[1].at("category"), "odd");
-  EXPECT_NE(summary_markdown(run, summary)
-                .find("Decode speedup by category, tp1 pp1 ngram k=3: highest in \"odd\", 4.00× [4.00, 4.00]; lowest in "
-                      "\"even\", 1.00× [1.00, 1.00]."),
-            std::string::npos);
+  EXPECT_NE(
+      summary_markdown(run, summary)
+          .find("Decode speedup by category, tp1 pp1 ngram k=3: highest in \"odd\", 4.00× [4.00, 4.00]; lowest in "
+                "\"even\", 1.00× [1.00, 1.00]."),
+      std::string::npos);
   for (RepetitionResult& r : slow.repetitions)
     for (RequestRecord& q : r.requests) q.category = "one";
   EXPECT_TRUE(summarize_categories(slow, nullptr).empty());
