@@ -129,10 +129,10 @@ Section samples_section(const Report& report) {
   }
   if (section.body.empty()) return section;
   section.body += note(
-      "Every repetition's tokens are compared with those of the cell without speculation in the same placement, and "
-      "the cells without speculation with the first such cell. Requests that differ come first. − reference, + this "
-      "cell. With the acceptance rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the "
-      "distribution of outputs stays the same, not their tokens.");
+      "Each repetition's tokens are compared with those of its placement's cell without speculation; those cells are "
+      "compared with the first of them. Requests that differ come first. − reference, + this cell. With the acceptance "
+      "rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the distribution of outputs stays "
+      "the same, not their tokens.");
   return section;
 }
 
