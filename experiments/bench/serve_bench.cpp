@@ -4,16 +4,19 @@
 //   serve_bench
 //
 // Served/streams: `ratio`, tokens per second served (streamed, that many clients at once) over those of the engine
-// alone; `first_ms`: how much later the first text is there, median. Health/streams: how long /health takes beside so
-// many streams, `p50_ms` and `p99_ms`.
+// alone, the median over pairs of turns, and its 95 % interval, `low` to `high`; `first_ms`: how much later the first
+// text of a prompt is there, median. Health/streams: how long /health takes beside so many streams, `p50_ms` and
+// `p99_ms`.
 //
-// PACELINE_BENCH_MODEL (builtin:target-7m), _TP, _THREADS (of all ranks), _REQUESTS (of a turn), _TOKENS.
+// PACELINE_BENCH_MODEL (builtin:target-7m), _TP, _THREADS (of all ranks), _REQUESTS (of a turn), _TOKENS,
+// _TURNS (pairs; many short ones, as a machine's speed changes within seconds).
 
+#include <algorithm>
 #include <arpa/inet.h>
+#include <cmath>
 #include <map>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <set>
 #include <string>
 #include <sys/socket.h>
 #include <thread>
@@ -41,6 +44,13 @@ int number_setting(const char* name, int otherwise) {
 double median(std::vector<double> values) {
   return values.empty() ? 0 : (std::sort(values.begin(), values.end()), values[values.size() / 2]);
 }
+/// The 95 % interval of the median, by order statistics: the ranks that a binomial of n halves keeps.
+std::pair<double, double> interval_of_median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto n = double(values.size());
+  const auto outside = size_t(std::max(0.0, std::floor(n / 2 - 0.98 * std::sqrt(n))));
+  return {values[outside], values[values.size() - 1 - outside]};
+}
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0 : values[std::min(values.size() - 1, size_t(q * double(values.size())))];
@@ -61,7 +71,7 @@ ExperimentConfig bench_config() {
 struct Turn {
   double seconds = 0;
   int64_t tokens = 0;
-  std::vector<double> first_s;  // of each request
+  std::vector<double> first_s;  // of each request, in the order of the prompts
   double rate() const { return double(tokens) / seconds; }
 };
 
@@ -71,7 +81,7 @@ class Bench {
   Bench()
       : config_(bench_config()),
         load_(config_, {.threads_per_rank = std::max(1, bench_threads() / config_.engine.parallel.tp)}) {
-    config_.workload.requests = number_setting("REQUESTS", 32);
+    config_.workload.requests = number_setting("REQUESTS", 16);
     max_tokens_ = number_setting("TOKENS", 96);
     for (const EncodedPrompt& prompt : encode_prompts(read_workload(config_.workload).requests, *load_.tokenizer(),
                                                       config_.engine.target.directory, ChatFormat::template_of_model))
@@ -83,19 +93,26 @@ class Bench {
     SamplingParams params;
     params.max_tokens = max_tokens_;
     Turn turn;
-    std::map<SeqId, Clock::time_point> sent;
+    turn.first_s.resize(prompts_.size());
+    struct Sent {
+      size_t index;
+      Clock::time_point at;
+      bool has_tokens = false;
+    };
+    std::map<SeqId, Sent> sent;
     size_t next = 0;
     const auto begin = Clock::now();
     while (next < prompts_.size() || !engine->idle()) {
       while (next < prompts_.size() && int(sent.size()) < streams) {
         const auto now = Clock::now();
-        sent.emplace(engine->submit(prompts_[next++], params), now);
-        is_first_.insert(std::prev(sent.end())->first);
+        sent.emplace(engine->submit(prompts_[next], params), Sent{next, now});
+        ++next;
       }
       for (const Emitted& emitted : engine->step()) {
         turn.tokens += int64_t(emitted.token.size());
-        if (!emitted.token.empty() && is_first_.erase(emitted.seq) > 0)
-          turn.first_s.push_back(seconds_since(sent.at(emitted.seq)));
+        Sent& request = sent.at(emitted.seq);
+        if (!emitted.token.empty() && !std::exchange(request.has_tokens, true))
+          turn.first_s[request.index] = seconds_since(request.at);
         if (emitted.finish != FinishReason::none) sent.erase(emitted.seq);
       }
     }
@@ -127,7 +144,6 @@ class Bench {
   ExperimentConfig config_;
   EngineLoad load_;
   std::vector<std::vector<int32_t>> prompts_;
-  std::set<SeqId> is_first_;
   int max_tokens_ = 0;
 };
 
@@ -184,10 +200,16 @@ Turn served(const Bench& bench, const OpenAiServer& server, int streams) {
   std::vector<Connection> connections;
   for (int i = 0; i < streams; ++i) connections.emplace_back(server);
   Turn turn;
+  turn.first_s.resize(bench.num_requests());
+  std::vector<size_t> asked(connections.size());  // of each: which request
   size_t next = 0, open = 0;
+  const auto ask = [&](size_t i) {
+    connections[i].send(bench.request(next));
+    asked[i] = next++;
+  };
   const auto begin = Clock::now();
-  for (Connection& connection : connections)
-    if (next < bench.num_requests()) connection.send(bench.request(next++)), ++open;
+  for (size_t i = 0; i < connections.size(); ++i)
+    if (next < bench.num_requests()) ask(i), ++open;
   std::vector<pollfd> polled;
   for (const Connection& connection : connections)
     polled.push_back({.fd = connection.fd(), .events = POLLIN, .revents = 0});
@@ -196,9 +218,9 @@ Turn served(const Bench& bench, const OpenAiServer& server, int streams) {
     for (size_t i = 0; i < polled.size(); ++i) {
       if (polled[i].revents == 0 || !connections[i].read()) continue;
       turn.tokens += connections[i].completion_tokens();
-      turn.first_s.push_back(connections[i].first_s());
+      turn.first_s[asked[i]] = connections[i].first_s();
       if (next < bench.num_requests())
-        connections[i].send(bench.request(next++));
+        ask(i);
       else
         --open;
     }
@@ -222,10 +244,13 @@ void run_served(benchmark::State& state, Bench& bench) {
     client.join();
     if (alone.tokens != over_http.tokens) return state.SkipWithError("other tokens over HTTP");
     ratios.push_back(over_http.rate() / alone.rate());
-    later.push_back(1e3 * (median(over_http.first_s) - median(alone.first_s)));
+    for (size_t i = 0; i < alone.first_s.size(); ++i) later.push_back(1e3 * (over_http.first_s[i] - alone.first_s[i]));
     state.SetIterationTime(over_http.seconds);
   }
+  const auto [low, high] = interval_of_median(ratios);
   state.counters["ratio"] = median(ratios);
+  state.counters["low"] = low;
+  state.counters["high"] = high;
   state.counters["first_ms"] = median(later);
 }
 
@@ -278,7 +303,7 @@ int main(int argc, char** argv) {
       benchmark::RegisterBenchmark("Served", paceline::run_served, std::ref(bench))
           ->Arg(streams)
           ->UseManualTime()
-          ->Iterations(9)
+          ->Iterations(paceline::number_setting("TURNS", 36))
           ->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("Health", paceline::run_health, std::ref(bench))
         ->Arg(256)
