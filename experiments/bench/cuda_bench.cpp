@@ -123,12 +123,21 @@ void gemm(benchmark::State& state, const Shape& shape, int m, Numerics numerics)
   for (void* data : plain) backend().free(data);
 }
 
-void attention(benchmark::State& state, int num_seqs, int context, int q_len) {
+/// q_len new rows behind each context.
+void attention(benchmark::State& state, const std::vector<int>& contexts, int q_len) {
   constexpr int kHeads = 32, kKvHeads = 8, kDim = 128, kBlock = 16;
-  const int blocks_each = (context + q_len + kBlock - 1) / kBlock;
+  const int num_seqs = int(contexts.size());
+  const auto pages_of = [&](int context) { return (context + q_len + kBlock - 1) / kBlock; };
+  int num_pages = 0;
+  double positions = 0, pairs = 0;  // read; of a query and a key
+  for (const int context : contexts) {
+    num_pages += pages_of(context);
+    positions += context + q_len;
+    pairs += q_len * (context + 0.5 * q_len);
+  }
   KvView kv{.dtype = DType::bf16, .block_size = kBlock, .num_kv_heads = kKvHeads, .k_dim = kDim, .v_dim = kDim};
   kv.v = &kv;
-  const size_t bytes = kv_block_bytes(kv) / 2 * size_t(blocks_each) * size_t(num_seqs);
+  const size_t bytes = kv_block_bytes(kv) / 2 * size_t(num_pages);
   const size_t layers = 1 + kMoreThanCaches / (2 * bytes);
   std::vector<KvView> pages(layers, kv);
   const std::vector<uint16_t> some = some_values(bytes / sizeof(uint16_t));
@@ -138,8 +147,8 @@ void attention(benchmark::State& state, int num_seqs, int context, int q_len) {
   std::vector<int32_t> kv_len, block;
   for (int s = 0; s < num_seqs; ++s) {
     seqs.push_back({.first_row = s * q_len, .num_rows = q_len, .block_begin = int32_t(block.size())});
-    for (int b = 0; b < blocks_each; ++b) block.push_back(s * blocks_each + b);
-    for (int r = 0; r < q_len; ++r) kv_len.push_back(context + r + 1);
+    for (int page = 0; page < pages_of(contexts[size_t(s)]); ++page) block.push_back(int32_t(block.size()));
+    for (int r = 0; r < q_len; ++r) kv_len.push_back(contexts[size_t(s)] + r + 1);
   }
   const MatView q = rows(num_seqs * q_len, kHeads * kDim, "q");
   const std::vector<float> queries(size_t(q.rows) * size_t(q.cols), 0.5f);
@@ -156,10 +165,10 @@ void attention(benchmark::State& state, int num_seqs, int context, int q_len) {
                          .block = block,
                          .kv = pages[calls++ % layers]});
   });
-  const double read = 2.0 * double(num_seqs) * (context + q_len) * kKvHeads * kDim * 2.0;
+  const double read = 2.0 * positions * kKvHeads * kDim * 2.0;
   state.counters["GB/s"] = read / seconds * 1e-9;
   state.counters["of_read"] = read / seconds / read_rate();
-  state.counters["TFLOP/s"] = 4.0 * num_seqs * q_len * (context + 0.5 * q_len) * kHeads * kDim / seconds * 1e-12;
+  state.counters["TFLOP/s"] = 4.0 * pairs * kHeads * kDim / seconds * 1e-12;
   for (const KvView& layer : pages) backend().free(layer.k), backend().free(layer.v);
 }
 
@@ -193,12 +202,26 @@ void register_all() {
                                                    {"decode", 16, 4096, 1},
                                                    {"decode", 64, 4096, 1},
                                                    {"decode", 16, 16384, 1},
+                                                   {"decode", 1, 4096, 1},
+                                                   {"decode", 1, 8192, 1},
+                                                   {"decode", 1, 16384, 1},
+                                                   {"decode", 1, 32768, 1},
+                                                   {"decode", 1, 131064, 1},
+                                                   {"decode", 4, 8192, 1},
+                                                   {"decode", 8, 4096, 1},
                                                    {"verify", 1, 1024, 6},
                                                    {"verify", 16, 4096, 6},
                                                    {"verify", 16, 4096, 8},
+                                                   {"verify", 1, 32768, 6},
+                                                   {"verify", 1, 131064, 6},
+                                                   {"verify", 8, 4096, 6},
                                                    {"prefill", 1, 0, 512},
                                                    {"prefill", 1, 0, 2048}})
-    add(fmt::format("Attention/{}/{}x{}+{}", name, seqs, context, q_len), attention, seqs, context, q_len);
+    add(fmt::format("Attention/{}/{}x{}+{}", name, seqs, context, q_len), attention,
+        std::vector<int>(size_t(seqs), context), q_len);
+  std::vector<int> uneven(15, 1024);
+  uneven.push_back(131'064);
+  add("Attention/uneven/15x1024,1x131064+1", attention, uneven, 1);
   for (const int m : {1, 6, 64, 2048}) add("Norm/" + std::to_string(m), norm, m);
   for (const int m : {1, 8, 64}) {
     add("Draw/greedy/" + std::to_string(m), draw, m, DrawParams{});

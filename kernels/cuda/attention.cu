@@ -1,4 +1,4 @@
-#include "kernels/cuda/attention_work.cuh"
+#include "kernels/cuda/attention_merge.cuh"
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/row_ops.h"
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
     const Line left_line = mine.of_lane(done + l);
     const float largest_of_l = __shfl_sync(0xffffffffu, largest, l);
     if (left_line.begin < left_line.end) {
-      float* const left = work.part_of(left_line.row, left_line.head, work.part_of_chunk(tile, chunk));
+      float* const left = work.part_of(left_line.row, left_line.head, chunk - tile.before_part);
       if (thread == 0) {
         float sum = sum_of[0][l];
         for (int w = 1; w < kWarps; ++w) sum += sum_of[w][l];
@@ -215,13 +215,6 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
     if (done + L < tile.num_lines) __syncthreads();
   }
 }
-
-/// A chunk's sum of weights, and how it is added.
-struct MergeStep {
-  float left, part, sum;
-
-  __device__ Rescale rescale() const { return {left, part}; }
-};
 
 /// A row and head: its chunks' parts are added from left to right. kBelow: to the sum of those below the tree, which is
 /// the row's first part (AttentionPlan::chunks_below).
@@ -248,23 +241,12 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(Attentio
   for (int c = 0; c < kMergeAhead; ++c)
     ahead[c] = c < count && int(threadIdx.x) < work.v_dim ? part_of(c, threadIdx.x) : 0.0f;
   if (threadIdx.x < 32) {
-    const int lane = threadIdx.x;
     float before = left_below ? left_below[0] : -INFINITY;  // largest of the chunks before these 32
     for (int begin = 0; begin < count; begin += 32) {
-      const int c = begin + lane;
-      const float mine = c < count ? left[c * stride] : -INFINITY, sum = c < count ? left[c * stride + 1] : 0.0f;
-      float largest = mine;
-      for (int width = 1; width < 32; width *= 2) {
-        const float other = __shfl_up_sync(0xffffffffu, largest, width);
-        if (lane >= width) largest = Larger{}(largest, other);
-      }
-      largest = Larger{}(largest, before);
-      const float up = __shfl_up_sync(0xffffffffu, largest, 1);
-      if (c < count) {
-        const Rescale rescale = Rescale::of(lane == 0 ? before : up, mine, largest);
-        step[c] = {rescale.left, rescale.part, sum};
-      }
-      before = __shfl_sync(0xffffffffu, largest, 31);
+      const int c = begin + int(threadIdx.x);
+      const MergeStep mine =
+          merge_steps(c < count ? left[c * stride] : -INFINITY, c < count ? left[c * stride + 1] : 0.0f, before);
+      if (c < count) step[c] = mine;
     }
   }
   __syncthreads();
@@ -350,6 +332,7 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
     kv.k_dim <= 128 && kv.v_dim <= 128 ? run_chunks<4>(work, queue) : run_chunks<8>(work, queue);
   }
   if (!plan.whole || plan.tree_tile) merge(work, queue);
+  if (plan.num_merged > 0) merge_pieces(work, queue);
 }
 
 void prepare_attention(const cudaDeviceProp& device) {

@@ -29,6 +29,12 @@ struct LineTile {
   int32_t num_lines = 0;  // of the tile
   int32_t first_line = 0;
   int32_t block_begin = 0;  // into `block`
+  // Of a block that takes all chunks, or those of a piece (attention_cuts.h). From 0 on: it adds them; else each chunk
+  // leaves its part.
+  int32_t begin_chunk = 0, end_chunk = INT32_MAX;
+  int32_t before_part = 0;  // chunk c's part is number c - before_part
+  int32_t row_parts = 0;    // of a row and head; none: its outputs are written. Number 0 is the first piece's sum
+  int32_t first_part = 0;   // where those of the sequence's first row and head begin
 };
 
 /// Those of rows [first_row, first_row + num_rows), of `line_tile` lines at most.
@@ -40,8 +46,6 @@ struct TreeTile : LineTile {
   int32_t rows = -1;                      // of one path: where they begin in AttentionPlan::row; -1: from first_row on
   int32_t tree_begin = SeqSpan::kNoTree;  // position
   int32_t path = 0;                       // where its places begin in AttentionPlan::place
-  int32_t end_chunk = INT32_MAX;          // of a block that takes all chunks
-  int32_t before_part = 0;                // chunk c leaves part c - before_part
 };
 /// What a block takes that takes one chunk.
 struct TileChunk {
@@ -64,13 +68,19 @@ struct TreeTiles {
 /// whole: blocks take all chunks below a tree. line_tile: most lines of a tile there; those of paths have no more than
 /// a block of one chunk takes.
 TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile, bool whole);
+/// A row of a sequence that is cut (attention_cuts.h): the sum of the chunks before `border`, then each one's part.
+struct MergedRow {
+  int32_t row = 0, border = 0;
+  int32_t first_part = 0, row_parts = 0;  // as LineTile's, of this row
+};
 /// KV read and operations, whatever the tiles.
 Traffic attention_traffic(const AttentionArgs& args);
 
 /// What a launch works on; device memory.
 struct AttentionPlan {
-  const int32_t* kv_len = nullptr;  // [m]
-  const LineTile* tile = nullptr;   // [num_tiles]
+  const int32_t* kv_len = nullptr;    // [m]
+  const LineTile* tile = nullptr;     // [num_tiles]
+  const MergedRow* merged = nullptr;  // [num_merged]
   const int32_t* block = nullptr;
   // where drafts branch, in place of `tile` (TreeTiles)
   const TreeTile* tree_tile = nullptr;
@@ -82,6 +92,7 @@ struct AttentionPlan {
   int32_t most_chunk_lines = 0;  // of a tile of those chunks
   int32_t num_blocks = 0;        // of all sequences
   int32_t num_tiles = 0;
+  int32_t num_merged = 0;
   int32_t num_chunks = 0;  // of the longest row
   int32_t num_parts = 0;   // that a row's chunks leave, at most
   int32_t first_row = 0;   // of those that the tiles cover
@@ -93,12 +104,16 @@ struct AttentionPlan {
 };
 /// A call in slices of rows, so that what chunks leave fits the scratch.
 struct AttentionSlices {
-  AttentionPlan plan;           // without what lies in device memory
-  std::vector<LineTile> tiles;  // of all rows
-  TreeTiles tree;               // in their place where drafts branch
+  AttentionPlan plan;             // without what lies in device memory
+  std::vector<LineTile> tiles;    // of all rows
+  std::vector<MergedRow> merged;  // of the long ones among them, whose tiles are cut
+  TreeTiles tree;                 // in their place where drafts branch
   int line_tile = 0;
+  size_t cut_bytes = 0;  // of the scratch, for what pieces leave
   size_t row_bytes = 0;  // of the scratch, for a row
   int32_t slice_rows = 0;
+
+  size_t scratch_bytes() const { return cut_bytes + size_t(plan.num_rows) * row_bytes; }
 };
 /// REQUIRES rows.
 AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device);
@@ -109,9 +124,9 @@ void make_tiles(const AttentionArgs& args, AttentionSlices& slices);
 /// returns where a span's copy is.
 inline size_t staged_bytes(const AttentionArgs& args, const AttentionSlices& slices) {
   return args.kv_len.size_bytes() + args.block.size_bytes() + slices.tiles.size() * sizeof(LineTile) +
-         slices.tree.bytes() + args.paths.place.size_bytes();
+         slices.merged.size() * sizeof(MergedRow) + slices.tree.bytes() + args.paths.place.size_bytes();
 }
-inline size_t staged_pieces(const AttentionArgs& args) { return args.paths.place.empty() ? 3 : 7; }
+inline size_t staged_pieces(const AttentionArgs& args) { return args.paths.place.empty() ? 4 : 7; }
 template <class StageSpan>
 void stage_plan(const AttentionArgs& args, AttentionSlices& slices, StageSpan&& stage) {
   AttentionPlan& plan = slices.plan;
@@ -121,6 +136,7 @@ void stage_plan(const AttentionArgs& args, AttentionSlices& slices, StageSpan&& 
   plan.num_blocks = int32_t(args.block.size());
   if (args.paths.place.empty()) {
     plan.tile = stage(std::span<const LineTile>(slices.tiles));
+    if (plan.num_merged > 0) plan.merged = stage(std::span<const MergedRow>(slices.merged));
     return;
   }
   plan.tree_tile = stage(std::span<const TreeTile>(tree.tiles));
@@ -132,6 +148,8 @@ void stage_plan(const AttentionArgs& args, AttentionSlices& slices, StageSpan&& 
 
 /// Whether warps share lines: where those are few, or blocks take one chunk each.
 inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || plan.ring_stages > 0; }
+/// Blocks of whole lines that run at once on a multiprocessor.
+int attention_blocks_each(const KvView& kv, int most_lines);
 /// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
 
@@ -161,9 +179,8 @@ void prepare_attention(const cudaDeviceProp& device);
 /// Bytes for so many parts of a row.
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_parts);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:
-/// plan.num_rows times attention_row_bytes, none for whole lines without trees. operand: null, or what is written in
-/// place of args.out. fresh: as far as turns_queries, takes_fresh_rows. maps: args.kv's where copies_boxes, else
-/// anything.
+/// AttentionSlices::scratch_bytes(). operand: null, or what is written in place of args.out. fresh: as far as
+/// turns_queries, takes_fresh_rows. maps: args.kv's where copies_boxes, else anything.
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
                const Operand& operand, void* workspace, LaunchTo queue);
 

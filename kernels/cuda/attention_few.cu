@@ -207,14 +207,27 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const Tile& ti
   }
 }
 
+/// A line's part, or sum of chunks; `l`: which of a thread's two; from eight dimensions, which are first_tile, on.
+template <int kTiles>
+__device__ __forceinline__ void leave(float* left, int v_dim, int first_tile, int l, float largest, float sum,
+                                      const float (&output)[kTiles][4]) {
+  const int lane = int(threadIdx.x) % 32;
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    const int d = (first_tile + t) * 8 + lane % 4 * 2;
+    if (d < v_dim) *reinterpret_cast<float2*>(left + kHeader + d) = {output[t][l * 2], output[t][l * 2 + 1]};
+  }
+  if (first_tile == 0 && lane % 4 == 0) *reinterpret_cast<float2*>(left) = {largest, sum};
+}
+
 /// More than there are: 128 registers for blocks that take all chunks, so that two of one group fit beside each other;
 /// 64 for those that take one.
 constexpr int kMostThreads = 512;
 static_assert(most_groups(false) * kThreads <= kMostThreads &&
               most_groups(true) * kThreads + kFetchingThreads<true> <= kMostThreads);
 
-/// kWhole: a block takes all chunks, and its last warp fetches them; else one chunk. Of trees: all chunks below, whose
-/// sum it leaves; one chunk of a list.
+/// kWhole: a block takes all chunks, or those of a piece, and its last warp fetches them; else one chunk. Of trees: all
+/// chunks below, whose sum it leaves; one chunk of a list.
 template <int kDims, bool kWhole, class Tile>
 __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
     attention_few_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
@@ -233,7 +246,8 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   const int kv_head = kListed ? blockIdx.y : blockIdx.x;
   const KeyRange keys(work, tile);
   ChunkRange chunks(keys.first, keys.last);
-  chunks = kWhole ? chunks.below(work.end_chunk(tile)) : chunks.only(at.chunk);
+  chunks = kWhole ? chunks.within(tile.begin_chunk, tile.end_chunk) : chunks.only(at.chunk);
+  const bool adds = kWhole && tile.begin_chunk == 0;  // else each chunk leaves its part
   const int group_index = int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
   const int warp = thread / 32, lane = thread % 32;
   const int index = thread / kOctets, octet = thread % kOctets;  // whose query this thread takes
@@ -298,7 +312,7 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
     ChunkPart<kDims> part;
     attend<kDims>(work, tile, kv_head, keys, line, chunk_begin, non_numbers, stage, group, group_index,
                   kWhole || warp == 0, part);
-    if constexpr (kWhole) {
+    if (adds) {
       const float here_largest[2] = {part.largest[0] * work.scale, part.largest[1] * work.scale};
       Rescale rescale[2];
       rescale_to(line, chunk_begin, here_largest, part.sum, largest, sum, rescale);
@@ -306,35 +320,27 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
       for (int t = 0; t < kDimTiles; ++t)
 #pragma unroll
         for (int j = 0; j < 4; ++j) output[t][j] = rescale[j / 2].add(output[t][j], part.output[t][j]);
-      ring.give_back();
     } else {
+      const int index_of_part = kWhole || kListed ? chunk - tile.before_part : chunk;
 #pragma unroll
       for (int l = 0; l < 2; ++l) {
         if (!line[l].sees_any(chunk_begin)) continue;
-        float* const left = work.part_of(line[l].row, line[l].head, work.part_of_chunk(tile, chunk));
-#pragma unroll
-        for (int t = 0; t < kDimTiles; ++t) {
-          const int d = (warp * kDimTiles + t) * 8 + lane % 4 * 2;
-          if (d < work.v_dim)
-            *reinterpret_cast<float2*>(left + kHeader + d) = {part.output[t][l * 2], part.output[t][l * 2 + 1]};
-        }
-        if (warp == 0 && lane % 4 == 0) *reinterpret_cast<float2*>(left) = {part.largest[l] * work.scale, part.sum[l]};
+        float* const left = kWhole ? work.left_by(tile, line[l].row, line[l].head, index_of_part)
+                                   : work.part_of(line[l].row, line[l].head, index_of_part);
+        leave<kDimTiles>(left, work.v_dim, warp * kDimTiles, l, part.largest[l] * work.scale, part.sum[l], part.output);
       }
-      return;
     }
+    if (!kWhole) return;
+    ring.give_back();
   }
   if constexpr (kWhole) {
+    if (!adds) return;
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
       if (line[l].begin == line[l].end && !line[l].is_padding) continue;
-      if constexpr (kOfTree<Tile>) {
-        float* const left = work.part_of(line[l].row, line[l].head, 0);
-        if (warp == 0 && lane % 4 == 0) *reinterpret_cast<float2*>(left) = {largest[l], sum[l]};
-#pragma unroll
-        for (int t = 0; t < kDimTiles; ++t) {
-          const int d = (warp * kDimTiles + t) * 8 + lane % 4 * 2;
-          if (d < work.v_dim) *reinterpret_cast<float2*>(left + kHeader + d) = {output[t][l * 2], output[t][l * 2 + 1]};
-        }
+      if (kOfTree<Tile> || tile.row_parts > 0) {
+        leave<kDimTiles>(work.left_by(tile, line[l].row, line[l].head, 0), work.v_dim, warp * kDimTiles, l, largest[l],
+                         sum[l], output);
         continue;
       }
       const LineOut to(work, line[l]);
@@ -390,11 +396,15 @@ void prepare(const cudaDeviceProp& device) {
 
 }  // namespace
 
+int attention_blocks_each(const KvView& kv, int most_lines) {
+  // registers of two groups of 128 dimensions leave no room for another block
+  return most_lines > kGroupLines && kv.k_dim > 64 ? 1 : 2;
+}
+
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
   if (most_lines > kFewLines) return 0;
-  // registers of two groups of 128 dimensions, too, leave no room for another block
   const bool is_alone =
-      num_tiles * kv.num_kv_heads <= device.multiProcessorCount || (most_lines > kGroupLines && kv.k_dim > 64);
+      num_tiles * kv.num_kv_heads <= device.multiProcessorCount || attention_blocks_each(kv, most_lines) == 1;
   const int wanted = is_alone ? kStagesAlone : kStagesBeside;
   return kv.k_dim <= 64 ? stages_with_room<64>(wanted, device) : stages_with_room<128>(wanted, device);
 }

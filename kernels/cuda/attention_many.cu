@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   const Tile tile = work.tile_at(work.plan.num_tiles - 1 - int(blockIdx.y), static_cast<const Tile*>(nullptr));
   const int kv_head = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const KeyRange keys(work, tile);
-  const ChunkRange chunks = ChunkRange(keys.first, keys.last).below(work.end_chunk(tile));
+  const ChunkRange chunks = ChunkRange(keys.first, keys.last).within(tile.begin_chunk, tile.end_chunk);
   StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, kStages, kChunkParts, kWarps);
   StageRing<kDims> to_fill = ring;
   KeyFetcher<kDims, kChunkParts> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_cuts.h"
 #include "kernels/cuda/row_ops.h"
 
 namespace paceline::cuda {
@@ -122,6 +123,58 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
   return made;
 }
 
+namespace {
+
+/// Of `slices`, whose tiles hold a sequence each: the long ones become pieces.
+void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device, AttentionSlices& slices) {
+  AttentionPlan& plan = slices.plan;
+  const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+  std::vector<CutChunks> chunks;
+  for (const LineTile& tile : slices.tiles) {
+    CutChunks seen{.num_lines = int64_t{tile.num_lines / group} * args.num_heads};
+    int32_t first = INT32_MAX;
+    for (int32_t row = tile.first_row; row < tile.first_row + tile.num_lines / group; ++row) {
+      const int32_t len = args.kv_len[size_t(row)];
+      if (len > 0) first = std::min(first, args.window > 0 ? std::max(0, len - args.window) : 0);
+      seen.end = std::max(seen.end, chunks_of(len));
+    }
+    seen.begin = std::min(first / kDeviceChunk, seen.end);
+    chunks.push_back(seen);
+  }
+  const size_t part_bytes = attention_row_bytes(args, 1) / size_t(args.num_heads);
+  cut_chunks(chunks, args.kv.num_kv_heads, device.multiProcessorCount, attention_blocks_each(args.kv, plan.most_lines),
+             attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device),
+             int64_t(scratch_bytes / part_bytes));
+  std::vector<LineTile> whole, pieces;
+  int32_t num_parts = 0;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    LineTile tile = slices.tiles[i];
+    const CutChunks& cut = chunks[i];
+    if (!cut.is_cut()) {
+      whole.push_back(tile);
+      continue;
+    }
+    tile.before_part = cut.border - 1;
+    tile.row_parts = cut.num_parts();
+    tile.first_part = num_parts;
+    for (int32_t row = tile.first_row; row < tile.first_row + tile.num_lines / group; ++row) {
+      slices.merged.push_back({.row = row, .border = cut.border, .first_part = num_parts, .row_parts = tile.row_parts});
+      num_parts += args.num_heads * tile.row_parts;
+    }
+    for (int32_t piece = 0; piece < cut.pieces; ++piece) {
+      tile.begin_chunk = cut.begin_of(piece), tile.end_chunk = cut.end_of(piece);
+      pieces.push_back(tile);
+    }
+  }
+  whole.insert(whole.end(), pieces.begin(), pieces.end());
+  slices.tiles = std::move(whole);
+  slices.cut_bytes = size_t(num_parts) * part_bytes;
+  plan.num_tiles = int32_t(slices.tiles.size());
+  plan.num_merged = int32_t(slices.merged.size());
+}
+
+}  // namespace
+
 AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device) {
   const int32_t longest = std::max(1, *std::max_element(args.kv_len.begin(), args.kv_len.end()));
   AttentionSlices slices{.plan = {.num_chunks = chunks_of(longest)}};
@@ -136,8 +189,14 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   find_tiles(attention_line_tile(args));
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
-  plan.whole = rows_of_seqs == args.q.rows &&  // rows of no sequence are zeroed by the merge
-               attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
+  if (rows_of_seqs != args.q.rows) {  // rows of no sequence are zeroed by the merge
+    plan.whole = false;
+  } else {
+    if (!has_trees && attention_line_tile(args) == kMmaLines &&
+        attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device) > 0)
+      cut_long(args, scratch_bytes, device, slices);
+    plan.whole = plan.num_merged > 0 || attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
+  }
   const int line_tile = attention_line_tile(args, plan.whole);
   if (plan.most_lines > line_tile || (has_trees && !plan.whole)) find_tiles(line_tile);
   slices.line_tile = line_tile;

@@ -91,9 +91,10 @@ struct ChunkRange {
 
   __device__ ChunkRange(int32_t first, int32_t last)
       : begin(first / kDeviceChunk), end(first < last ? (last + kDeviceChunk - 1) / kDeviceChunk : begin) {}
-  __device__ ChunkRange below(int chunk) const {
+  __device__ ChunkRange within(int first, int last) const {
     ChunkRange range(*this);
-    range.end = max(range.begin, min(range.end, chunk));
+    range.begin = max(begin, first);
+    range.end = max(range.begin, min(end, last));
     return range;
   }
   /// That chunk, or none.

@@ -11,7 +11,7 @@
 
 namespace paceline::cuda {
 
-inline constexpr int kHeader = 2;  // maximum, sum
+inline constexpr int kHeader = 4;  // maximum, sum; 16 bytes, so that copies find parts aligned
 
 struct AttentionWork {
   const float* q;
@@ -23,7 +23,7 @@ struct AttentionWork {
   const void* v;
   DType dtype;  // of both
   AttentionPlan plan;
-  float* workspace;  // [row][head][part][kHeader + v_dim]
+  float* workspace;  // [row][head][part][kHeader + v_dim]; of pieces: where LineTile::first_part says
   int num_heads;
   int group;
   int head_offset;
@@ -58,6 +58,12 @@ struct AttentionWork {
   __device__ float* part_of(int row, int head, int part) const {
     return workspace + ((int64_t{row - plan.first_row} * num_heads + head) * plan.num_parts + part) * (kHeader + v_dim);
   }
+  /// Where a block that takes all chunks leaves its sum, or a chunk's part.
+  __device__ float* left_by(const LineTile& tile, int row, int head, int part) const {
+    const int64_t first = tile.first_part + (int64_t{row - tile.first_row} * num_heads + head) * tile.row_parts;
+    return workspace + (first + part) * (kHeader + v_dim);
+  }
+  __device__ float* left_by(const TreeTile&, int row, int head, int part) const { return part_of(row, head, part); }
 
   // What tiles of trees have of their own.
   __device__ const LineTile& tile_at(int index, const LineTile*) const { return plan.tile[index]; }
@@ -72,10 +78,6 @@ struct AttentionWork {
   __device__ int32_t place_of(const TreeTile& tile, int32_t position) const {
     return position < tile.tree_begin ? position : plan.place[tile.path + position - tile.tree_begin];
   }
-  __device__ static int part_of_chunk(const LineTile&, int chunk) { return chunk; }
-  __device__ static int part_of_chunk(const TreeTile& tile, int chunk) { return chunk - tile.before_part; }
-  __device__ static int end_chunk(const LineTile&) { return INT32_MAX; }
-  __device__ static int end_chunk(const TreeTile& tile) { return tile.end_chunk; }
 };
 
 /// Whether tiles are of trees.
@@ -101,6 +103,8 @@ __device__ __forceinline__ float factor_of(float sum) { return 1.0f / sum; }
 void attention_chunks(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
 void attention_few(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
 void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
+/// Rows of AttentionPlan::merged, from the parts that pieces have left.
+void merge_pieces(const AttentionWork& work, LaunchTo queue);
 void prepare_attention_few(const cudaDeviceProp& device);
 void prepare_attention_many();
 

@@ -509,7 +509,7 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     if (plan.num_rows < args.q.rows) cuda::make_tiles(args, slices);
     queue_.reserve(cuda::staged_bytes(args, slices) + before_bytes, cuda::staged_pieces(args) + 2);
     cuda::stage_plan(args, slices, [this](auto host) { return stage(host).data(); });
-    void* memory = slices.row_bytes == 0 ? nullptr : workspace(scratch_, size_t(plan.num_rows) * slices.row_bytes);
+    void* memory = slices.scratch_bytes() == 0 ? nullptr : workspace(scratch_, slices.scratch_bytes());
     if (plan.first_row == 0) fresh = before(plan);
     cuda::attention(args, plan, fresh, maps, out, memory, queue_.to());
   }

@@ -207,6 +207,38 @@ TEST_P(TreeAttention, OfManySequencesAtOnce) {
       }
 }
 
+/// `rows` new rows of which each but the first is the draft behind the one before.
+NewSequence chain_behind(unsigned seed, int cached, int rows) {
+  return {.seed = seed,
+          .cached = cached,
+          .known = 1,
+          .drafts = DraftTree::chain(std::vector<int32_t>(size_t(rows - 1))),
+          .infinite_row = seed % 5 == 0 ? rows / 2 : -1};
+}
+
+// GPUs cut the long ones into pieces (attention_cuts.h): alone they are not cut, or in other places.
+TEST_P(TreeAttention, ChainsBehindLongAndShortContextsAtOnce) {
+  std::mt19937 random(test::random_seed());
+  for (const int dim : {64, 128})
+    for (const auto& [window, most_rows] : {std::pair{0, 1}, {0, 4}, {3000, 8}}) {
+      const Shape shape{8, 2, dim, 16, DType::bf16, window};
+      std::vector<NewSequence> sequences;
+      for (int i = 0; i < 52; ++i)
+        sequences.push_back(chain_behind(unsigned(i), 13 * i % 150, 1 + int(random() % unsigned(most_rows))));
+      sequences[20] = chain_behind(60, 6400, most_rows);
+      sequences[51] = chain_behind(61, 2750, most_rows);
+      ASSERT_EQ(difference(backend(), shape, sequences, most_rows > 1), "")
+          << "heads of " << dim << ", window " << window << ", up to " << most_rows << " rows";
+    }
+}
+
+TEST_P(TreeAttention, AFewLongChains) {
+  const Shape shape{8, 2, 64, 16, DType::bf16};  // enough for pieces on all of 132 multiprocessors
+  ASSERT_EQ(difference(backend(), shape,
+                       {chain_behind(1, 70'000, 3), chain_behind(2, 40'000, 2), chain_behind(3, 9, 1)}, true),
+            "");
+}
+
 TEST_P(TreeAttention, ValuesOfABranchDoNotReachOthers) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     NewSequence sequence{.seed = 1, .cached = 60, .known = 1, .drafts = {}, .infinite_row = 2};
