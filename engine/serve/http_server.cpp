@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
@@ -41,6 +45,51 @@ std::string_view fix_of(const ErrorCode& error) {
 
 }  // namespace
 
+/// Work that other threads hand to the server's, woken with no lock held. asio::post wakes it under a lock that it
+/// takes next: on the core of a thread that computes it sleeps again at once, has had its turn, and runs a whole step
+/// later.
+class HttpInbox {
+ public:
+  explicit HttpInbox(asio::io_context& io) : wake_(io) {
+    const int fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (fd < 0) fail(ExitCode::device, "eventfd: {}", ErrorCode(errno, boost::system::system_category()).message());
+    wake_.assign(fd);
+    wait();
+  }
+  /// From any thread.
+  void put(std::function<void()> work) {
+    bool was_empty = false;
+    {
+      const std::lock_guard lock(mutex_);
+      was_empty = work_.empty();
+      work_.push_back(std::move(work));
+    }
+    if (!was_empty) return;
+    constexpr uint64_t kOne = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_.native_handle(), &kOne, sizeof kOne);
+  }
+
+ private:
+  void wait() {
+    wake_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const ErrorCode& error) {
+      if (error) return;
+      uint64_t count = 0;
+      [[maybe_unused]] const ssize_t read = ::read(wake_.native_handle(), &count, sizeof count);
+      {
+        const std::lock_guard lock(mutex_);
+        std::swap(work_, taken_);
+      }
+      for (std::function<void()>& work : taken_) std::exchange(work, nullptr)();
+      taken_.clear();
+      wait();
+    });
+  }
+
+  asio::posix::stream_descriptor wake_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> work_, taken_;
+};
+
 struct HttpServer::Impl : HttpServerState {
   using HttpServerState::HttpServerState;
 
@@ -54,6 +103,7 @@ struct HttpServer::Impl : HttpServerState {
   asio::executor_work_guard<asio::io_context::executor_type> stays{io.get_executor()};
   tcp::acceptor acceptor{io};
   asio::steady_timer accept_pause{io};
+  HttpInbox inbox{io};
   std::string address;
   int port = 0;
 };
@@ -135,7 +185,7 @@ void HttpServer::run() {
   impl_->io.run();
 }
 
-void HttpServer::post(std::function<void()> work) { asio::post(impl_->io, std::move(work)); }
+void HttpServer::post(std::function<void()> work) { impl_->inbox.put(std::move(work)); }
 
 void HttpServer::drain() {
   post([this] {

@@ -5,8 +5,8 @@
 //
 // Served/streams: `ratio`, tokens per second served (streamed, that many clients at once) over those of the engine
 // alone, the median over pairs of turns, and its 95 % interval, `low` to `high`; `first_ms`: how much later the first
-// text of a prompt is there, median. Health/streams: how long /health takes beside so many streams, `p50_ms` and
-// `p99_ms`.
+// text of a prompt is there, median. First: the same where the engine is idle before each request. Health/streams: how
+// long /health takes beside so many streams, `p50_ms` and `p99_ms`.
 //
 // PACELINE_BENCH_MODEL (builtin:target-7m), _TP, _THREADS (of all ranks), _REQUESTS (of a turn), _TOKENS,
 // _TURNS (pairs; many short ones, as a machine's speed changes within seconds).
@@ -88,7 +88,8 @@ class Bench {
       prompts_.push_back(prompt.tokens);
   }
 
-  Turn in_process(int streams) {
+  /// pause: before each request.
+  Turn in_process(int streams, std::chrono::milliseconds pause = {}) {
     const auto engine = load_.make_engine(config_);
     SamplingParams params;
     params.max_tokens = max_tokens_;
@@ -104,6 +105,7 @@ class Bench {
     const auto begin = Clock::now();
     while (next < prompts_.size() || !engine->idle()) {
       while (next < prompts_.size() && int(sent.size()) < streams) {
+        std::this_thread::sleep_for(pause);
         const auto now = Clock::now();
         sent.emplace(engine->submit(prompts_[next], params), Sent{next, now});
         ++next;
@@ -169,6 +171,7 @@ class Connection {
     if (::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) != ssize_t(bytes.size()))
       fail(ExitCode::device, "cannot send");
     text_.clear();
+    body_ = text_.npos, is_whole_ = false;
     first_s_ = -1;
   }
   /// Reads what is there; true: the answer has ended.
@@ -178,8 +181,9 @@ class Connection {
     if (count <= 0) fail(ExitCode::device, "the server ended the connection");
     if (first_s_ < 0) first_s_ = seconds_since(sent_);
     text_.append(bytes, size_t(count));
-    return text_.ends_with("\r\n0\r\n\r\n") ||
-           (text_.find("Content-Length: ") < text_.find("\r\n\r\n") && text_.find("\r\n\r\n") != text_.npos);
+    if (body_ == text_.npos && (body_ = text_.find("\r\n\r\n")) != text_.npos)
+      is_whole_ = text_.find("Content-Length: ") < body_;
+    return is_whole_ || text_.ends_with("\r\n0\r\n\r\n");
   }
   double first_s() const { return first_s_; }
   double since_sent() const { return seconds_since(sent_); }
@@ -192,11 +196,14 @@ class Connection {
  private:
   int fd_;
   std::string text_;
+  size_t body_ = std::string::npos;  // where the header ends
+  bool is_whole_ = false;            // not streamed: it comes at once
   Clock::time_point sent_;
   double first_s_ = -1;
 };
 
-Turn served(const Bench& bench, const OpenAiServer& server, int streams) {
+/// pause: before each request.
+Turn served(const Bench& bench, const OpenAiServer& server, int streams, std::chrono::milliseconds pause = {}) {
   std::vector<Connection> connections;
   for (int i = 0; i < streams; ++i) connections.emplace_back(server);
   Turn turn;
@@ -204,6 +211,7 @@ Turn served(const Bench& bench, const OpenAiServer& server, int streams) {
   std::vector<size_t> asked(connections.size());  // of each: which request
   size_t next = 0, open = 0;
   const auto ask = [&](size_t i) {
+    std::this_thread::sleep_for(pause);
     connections[i].send(bench.request(next));
     asked[i] = next++;
   };
@@ -251,6 +259,19 @@ void run_served(benchmark::State& state, Bench& bench) {
   state.counters["ratio"] = median(ratios);
   state.counters["low"] = low;
   state.counters["high"] = high;
+  state.counters["first_ms"] = median(later);
+}
+
+void run_first(benchmark::State& state, Bench& bench) {
+  constexpr std::chrono::milliseconds kPause{5};
+  std::vector<double> later;
+  for (auto _ : state) {
+    const Turn alone = bench.in_process(1, kPause);
+    const auto server = bench.serve();
+    const Turn over_http = served(bench, *server, 1, kPause);
+    for (size_t i = 0; i < alone.first_s.size(); ++i) later.push_back(1e3 * (over_http.first_s[i] - alone.first_s[i]));
+    state.SetIterationTime(over_http.seconds);
+  }
   state.counters["first_ms"] = median(later);
 }
 
@@ -305,6 +326,10 @@ int main(int argc, char** argv) {
           ->UseManualTime()
           ->Iterations(paceline::number_setting("TURNS", 36))
           ->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark("First", paceline::run_first, std::ref(bench))
+        ->UseManualTime()
+        ->Iterations(paceline::number_setting("TURNS", 36))
+        ->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("Health", paceline::run_health, std::ref(bench))
         ->Arg(256)
         ->UseManualTime()
