@@ -267,8 +267,9 @@ Section forecast_section(const Report& report) {
           "The prediction is a lower bound of a decode pass: reading the target's weights from memory once, and the "
           "draft model's once per draft position. The measured value is the median ITL: the time between two moments "
           "at which a sequence gets tokens. With one sequence at a time that is one target pass, its drafting and the "
-          "time until the next pass; with more sequences the ITL is longer. The median ITL can be below the prediction "
-          "only if weights stay in the CPU cache. Oversubscribed cells are left out.");
+          "time until the next pass; with more sequences the ITL is longer. GB/s is the bandwidth of all cores "
+          "together, so the median ITL is below the prediction only if weights stay in the CPU cache. Oversubscribed "
+          "cells are left out.");
   return section;
 }
 

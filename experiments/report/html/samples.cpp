@@ -129,8 +129,9 @@ Section samples_section(const Report& report) {
   }
   if (section.body.empty()) return section;
   section.body += note(
-      "Each repetition's tokens are compared with those of its placement's cell without speculation; those cells are "
-      "compared with the first of them. Requests that differ come first. − reference, + this cell. With the acceptance "
+      "In every repetition, a cell's tokens are compared with those of the cell without speculation in the same "
+      "placement; a cell without speculation is compared with the first such cell. Requests that differ come first. − "
+      "reference, + this cell. With the acceptance "
       "rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the distribution of outputs stays "
       "the same, not their tokens.");
   return section;
