@@ -1,6 +1,7 @@
 #include "engine/serve/http_server.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <mutex>
 #include <sys/eventfd.h>
@@ -50,10 +51,9 @@ std::string_view fix_of(const ErrorCode& error) {
 /// later.
 class HttpInbox {
  public:
-  explicit HttpInbox(asio::io_context& io) : wake_(io) {
-    const int fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (fd < 0) fail(ExitCode::device, "eventfd: {}", ErrorCode(errno, boost::system::system_category()).message());
-    wake_.assign(fd);
+  explicit HttpInbox(asio::io_context& io) : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), wake_(io) {
+    if (fd_ < 0) fail(ExitCode::device, "eventfd: {}", ErrorCode(errno, boost::system::system_category()).message());
+    wake_.assign(fd_);
     wait();
   }
   /// From any thread.
@@ -66,7 +66,7 @@ class HttpInbox {
     }
     if (!was_empty) return;
     constexpr uint64_t kOne = 1;
-    [[maybe_unused]] const ssize_t written = ::write(wake_.native_handle(), &kOne, sizeof kOne);
+    [[maybe_unused]] const ssize_t written = ::write(fd_, &kOne, sizeof kOne);
   }
 
  private:
@@ -74,7 +74,7 @@ class HttpInbox {
     wake_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const ErrorCode& error) {
       if (error) return;
       uint64_t count = 0;
-      [[maybe_unused]] const ssize_t read = ::read(wake_.native_handle(), &count, sizeof count);
+      [[maybe_unused]] const ssize_t read = ::read(fd_, &count, sizeof count);
       {
         const std::lock_guard lock(mutex_);
         std::swap(work_, taken_);
@@ -85,6 +85,7 @@ class HttpInbox {
     });
   }
 
+  const int fd_;  // wake_'s
   asio::posix::stream_descriptor wake_;
   std::mutex mutex_;
   std::vector<std::function<void()>> work_, taken_;
