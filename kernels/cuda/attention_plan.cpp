@@ -6,9 +6,19 @@
 #include "kernels/cuda/row_ops.h"
 
 namespace paceline::cuda {
+namespace {
+
+/// Query heads of a KV head.
+int group_of(const AttentionArgs& args) { return args.group ? args.group : args.num_heads / args.kv.num_kv_heads; }
+/// That a row of `len` keys sees.
+int32_t first_key(const AttentionArgs& args, int32_t len) {
+  return args.window > 0 ? std::max(0, len - args.window) : 0;
+}
+
+}  // namespace
 
 std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile) {
-  const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+  const int group = group_of(args);
   std::vector<LineTile> tiles;
   for (const SeqSpan& seq : args.seqs) {
     const int32_t begin = std::max(seq.first_row, first_row);
@@ -61,7 +71,7 @@ std::vector<PathRows> rows_of_paths(const AttentionArgs& args, const SeqSpan& se
 }  // namespace
 
 TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile, bool whole) {
-  const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+  const int group = group_of(args);
   TreeTiles made{.num_parts = 1};
   std::vector<TreeTile> of_paths;
   std::vector<TileChunk> chunks_of_paths;
@@ -74,7 +84,7 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
       const int32_t row = tile.rows < 0 ? tile.first_row + line : made.row[size_t(tile.rows + line)];
       const int32_t len = args.kv_len[size_t(row)];
       if (len <= 0) continue;
-      first = std::min(first, args.window > 0 ? std::max(0, len - args.window) : 0);
+      first = std::min(first, first_key(args, len));
       last = std::max(last, len);
     }
     for (int32_t chunk = std::max(from, first / kDeviceChunk); chunk < std::min(to, chunks_of(last)); ++chunk) {
@@ -125,17 +135,18 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
 
 namespace {
 
-/// Of `slices`, whose tiles hold a sequence each: the long ones become pieces.
-void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device, AttentionSlices& slices) {
+/// Of `slices`, whose tiles hold a sequence each: the long ones become pieces. fills_device: whole ones keep it busy.
+void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device, bool fills_device,
+              AttentionSlices& slices) {
   AttentionPlan& plan = slices.plan;
-  const int group = args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+  const int group = group_of(args);
   std::vector<CutChunks> chunks;
   for (const LineTile& tile : slices.tiles) {
     CutChunks seen{.num_lines = int64_t{tile.num_lines / group} * args.num_heads};
     int32_t first = INT32_MAX;
     for (int32_t row = tile.first_row; row < tile.first_row + tile.num_lines / group; ++row) {
       const int32_t len = args.kv_len[size_t(row)];
-      if (len > 0) first = std::min(first, args.window > 0 ? std::max(0, len - args.window) : 0);
+      if (len > 0) first = std::min(first, first_key(args, len));
       seen.end = std::max(seen.end, chunks_of(len));
     }
     seen.begin = std::min(first / kDeviceChunk, seen.end);
@@ -143,8 +154,7 @@ void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceP
   }
   const size_t part_bytes = attention_row_bytes(args, 1) / size_t(args.num_heads);
   cut_chunks(chunks, args.kv.num_kv_heads, device.multiProcessorCount, attention_blocks_each(args.kv, plan.most_lines),
-             attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device),
-             int64_t(scratch_bytes / part_bytes));
+             fills_device, int64_t(scratch_bytes / part_bytes));
   std::vector<LineTile> whole, pieces;
   int32_t num_parts = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
@@ -189,13 +199,13 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   find_tiles(attention_line_tile(args));
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
-  if (rows_of_seqs != args.q.rows) {  // rows of no sequence are zeroed by the merge
-    plan.whole = false;
-  } else {
+  plan.whole = false;
+  if (rows_of_seqs == args.q.rows) {  // rows of no sequence are zeroed by the merge
+    const bool fills_device = attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
     if (!has_trees && attention_line_tile(args) == kMmaLines &&
         attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device) > 0)
-      cut_long(args, scratch_bytes, device, slices);
-    plan.whole = plan.num_merged > 0 || attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
+      cut_long(args, scratch_bytes, device, fills_device, slices);
+    plan.whole = fills_device || plan.num_merged > 0;
   }
   const int line_tile = attention_line_tile(args, plan.whole);
   if (plan.most_lines > line_tile || (has_trees && !plan.whole)) find_tiles(line_tile);
