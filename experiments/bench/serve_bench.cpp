@@ -33,6 +33,7 @@
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/workload/requests.h"
+#include "kernels/cpu/ceilings.h"
 
 namespace paceline {
 namespace {
@@ -41,9 +42,6 @@ int number_setting(const char* name, int otherwise) {
   return std::max(1, std::atoi(bench_setting(name, std::to_string(otherwise)).c_str()));
 }
 
-double median(std::vector<double> values) {
-  return values.empty() ? 0 : (std::sort(values.begin(), values.end()), values[values.size() / 2]);
-}
 /// The 95 % interval of the median, by order statistics: the ranks that a binomial of n halves keeps.
 std::pair<double, double> interval_of_median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -256,10 +254,10 @@ void run_served(benchmark::State& state, Bench& bench) {
     state.SetIterationTime(over_http.seconds);
   }
   const auto [low, high] = interval_of_median(ratios);
-  state.counters["ratio"] = median(ratios);
+  state.counters["ratio"] = ceilings::median(ratios);
   state.counters["low"] = low;
   state.counters["high"] = high;
-  state.counters["first_ms"] = median(later);
+  state.counters["first_ms"] = ceilings::median(later);
 }
 
 void run_first(benchmark::State& state, Bench& bench) {
@@ -272,7 +270,7 @@ void run_first(benchmark::State& state, Bench& bench) {
     for (size_t i = 0; i < alone.first_s.size(); ++i) later.push_back(1e3 * (over_http.first_s[i] - alone.first_s[i]));
     state.SetIterationTime(over_http.seconds);
   }
-  state.counters["first_ms"] = median(later);
+  state.counters["first_ms"] = ceilings::median(later);
 }
 
 void run_health(benchmark::State& state, Bench& bench) {
@@ -309,7 +307,7 @@ void run_health(benchmark::State& state, Bench& bench) {
   }
   stop = true;
   load.join();
-  state.counters["p50_ms"] = median(times);
+  state.counters["p50_ms"] = ceilings::median(times);
   state.counters["p99_ms"] = quantile(times, 0.99);
 }
 

@@ -131,9 +131,8 @@ Section samples_section(const Report& report) {
   section.body += note(
       "In every repetition, a cell's tokens are compared with those of the cell without speculation in the same "
       "placement; a cell without speculation is compared with the first such cell. Requests that differ come first. − "
-      "reference, + this cell. With the acceptance "
-      "rules \"rejection\" and \"block\" (<code>speculation.verifier.rule</code>) the distribution of outputs stays "
-      "the same, not their tokens.");
+      "reference, + this cell. With the acceptance rules \"rejection\" and \"block\" "
+      "(<code>speculation.verifier.rule</code>) the distribution of outputs stays the same, not their tokens.");
   return section;
 }
 
