@@ -132,8 +132,8 @@ TEST(VerdictPaysNot, NoAcceptanceLengthBelowOneIsAskedFor) {
     r.counters.accepted = 0;
   }
   const std::string said = verdict(run_of({plain(kSlow), cheap}));
-  EXPECT_TRUE(holds(said, ". Prefill excluded, any acceptance breaks even.")) << said;
-  EXPECT_FALSE(holds(said, "breaks even at")) << said;
+  EXPECT_TRUE(holds(said, ". Decode alone breaks even at any acceptance.")) << said;
+  EXPECT_FALSE(holds(said, "needs AL")) << said;
 }
 
 // Half the steps accept all of one draft: 2 tokens a pass, and at a speed of 0.8 it would take 2.5 of them.
@@ -146,12 +146,9 @@ TEST(VerdictPaysNot, NamesTheAcceptanceLengthThatItWouldTake) {
   const std::string text = verdict(run);
   EXPECT_TRUE(holds(text, "ngram does not pay. Best cell by the lower end of its interval: tp1 pp1 ngram k=3, 0.80× ["))
       << text;
-  EXPECT_TRUE(holds(text, "]. Prefill excluded, it breaks even at AL 2.50 by the measured times; its AL is 2.00."))
-      << text;
+  EXPECT_TRUE(holds(text, "]. Decode alone needs AL 2.50 to break even; measured: 2.00.")) << text;
   const std::string never = verdict(run_of({plain(kSlow), ngram(1, {80, 80.8, 79.2})}));
-  EXPECT_TRUE(holds(
-      never, ". Prefill excluded, it breaks even at AL 2.50 (at most k + 1 = 2) by the measured times; its AL is "))
-      << never;
+  EXPECT_TRUE(holds(never, ". Decode alone needs AL 2.50 (more than k + 1 = 2) to break even; measured: ")) << never;
 }
 
 TEST(VerdictPaysNot, IsSaidOfCellsThatAreAllShownToBeSlower) {
@@ -222,13 +219,12 @@ TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
                     "ngram is slower than no speculation in the same placement. Best cell by the lower end of its "
                     "interval: tp2 pp1 ngram k=3, 0.80× ["))
       << text;
-  EXPECT_TRUE(holds(text, "]. Prefill excluded, it breaks even at AL 2.50 by the measured times; its AL is 2.00."))
-      << text;
+  EXPECT_TRUE(holds(text, "]. Decode alone needs AL 2.50 to break even; measured: 2.00.")) << text;
   const std::string alone = verdict(run_of({rows.one, OverOneRank::drafts({80, 80.8, 79.2})}));
   EXPECT_TRUE(
       holds(alone, "ngram does not pay. Best cell by the lower end of its interval: tp2 pp1 ngram k=3, 0.80× ["))
       << alone;
-  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none. Prefill excluded, it breaks even at AL 2.50")) << alone;
+  EXPECT_TRUE(holds(alone, "] over tp1 pp1 none. Decode alone needs AL 2.50")) << alone;
 }
 
 TEST(VerdictBest, SaysWhatOfAGainIsSpeculations) {

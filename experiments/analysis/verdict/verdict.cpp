@@ -324,10 +324,9 @@ std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const std::optional<double> needed = break_even_length(s, *gain.over);
   const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
   if (!needed || !s.mean_acceptance_length || !k) return "";
-  if (*needed <= 1) return " Prefill excluded, any acceptance breaks even.";
-  return fmt::format(" Prefill excluded, it breaks even at AL {:.2f}{} by the measured times; its AL is {:.2f}.",
-                     *needed, *needed > *k + 1 ? fmt::format(" (at most k + 1 = {})", *k + 1) : "",
-                     *s.mean_acceptance_length);
+  if (*needed <= 1) return " Decode alone breaks even at any acceptance.";
+  return fmt::format(" Decode alone needs AL {:.2f}{} to break even; measured: {:.2f}.", *needed,
+                     *needed > *k + 1 ? fmt::format(" (more than k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length);
 }
 
 /// For each load the proposers without a cell that is shown to be faster. Where the table compares with another
