@@ -5,7 +5,8 @@
 //
 // Served/streams: `ratio`, tokens per second served (streamed, that many clients at once) over those of the engine
 // alone, the median over pairs of turns, and its 95 % interval, `low` to `high`; `first_ms`: how much later the first
-// text of a prompt is there, median. First: the same where the engine is idle before each request. Health/streams: how
+// text of a prompt is there, median. First: the same where the engine is idle before each request, with the interval of
+// the median. Health/streams: how
 // long /health takes beside so many streams, `p50_ms` and `p99_ms`.
 //
 // PACELINE_BENCH_MODEL (builtin:target-7m), _TP, _THREADS (of all ranks), _REQUESTS (of a turn), _TOKENS,
@@ -86,11 +87,16 @@ class Bench {
       prompts_.push_back(prompt.tokens);
   }
 
-  /// pause: before each request.
-  Turn in_process(int streams, std::chrono::milliseconds pause = {}) {
-    const auto engine = load_.make_engine(config_);
+  std::unique_ptr<Engine> make_engine() { return load_.make_engine(config_); }
+  const std::vector<int32_t>& prompt(size_t index) const { return prompts_[index]; }
+  SamplingParams params() const {
     SamplingParams params;
     params.max_tokens = max_tokens_;
+    return params;
+  }
+
+  Turn in_process(int streams) {
+    const auto engine = make_engine();
     Turn turn;
     turn.first_s.resize(prompts_.size());
     struct Sent {
@@ -103,9 +109,8 @@ class Bench {
     const auto begin = Clock::now();
     while (next < prompts_.size() || !engine->idle()) {
       while (next < prompts_.size() && int(sent.size()) < streams) {
-        std::this_thread::sleep_for(pause);
         const auto now = Clock::now();
-        sent.emplace(engine->submit(prompts_[next], params), Sent{next, now});
+        sent.emplace(engine->submit(prompts_[next], params()), Sent{next, now});
         ++next;
       }
       for (const Emitted& emitted : engine->step()) {
@@ -125,8 +130,7 @@ class Bench {
     options.http.port = 0;
     options.http.limits.max_connections = 1000;
     const ServedModel model{.names = {"bench"}, .tokenizer = load_.tokenizer(), .chat_template = std::nullopt};
-    return std::make_unique<OpenAiServer>(options, model,
-                                          [this] { return std::shared_ptr<Engine>(load_.make_engine(config_)); });
+    return std::make_unique<OpenAiServer>(options, model, [this] { return std::shared_ptr<Engine>(make_engine()); });
   }
 
   std::string request(size_t index) const {
@@ -200,8 +204,7 @@ class Connection {
   double first_s_ = -1;
 };
 
-/// pause: before each request.
-Turn served(const Bench& bench, const OpenAiServer& server, int streams, std::chrono::milliseconds pause = {}) {
+Turn served(const Bench& bench, const OpenAiServer& server, int streams) {
   std::vector<Connection> connections;
   for (int i = 0; i < streams; ++i) connections.emplace_back(server);
   Turn turn;
@@ -209,7 +212,6 @@ Turn served(const Bench& bench, const OpenAiServer& server, int streams, std::ch
   std::vector<size_t> asked(connections.size());  // of each: which request
   size_t next = 0, open = 0;
   const auto ask = [&](size_t i) {
-    std::this_thread::sleep_for(pause);
     connections[i].send(bench.request(next));
     asked[i] = next++;
   };
@@ -235,6 +237,16 @@ Turn served(const Bench& bench, const OpenAiServer& server, int streams, std::ch
   return turn;
 }
 
+/// In a thread that has used no time yet: clients on other machines wait for no core of this one.
+template <class Work>
+void as_client(const Work& work) {
+  std::thread client([&] {
+    ask_for_short_slices();
+    work();
+  });
+  client.join();
+}
+
 void run_served(benchmark::State& state, Bench& bench) {
   const int streams = int(state.range(0));
   std::vector<double> ratios, later;
@@ -243,11 +255,7 @@ void run_served(benchmark::State& state, Bench& bench) {
     const Turn alone = bench.in_process(streams);
     const auto server = bench.serve();
     Turn over_http;
-    std::thread client([&] {
-      ask_for_short_slices();  // clients on other machines wait for no core of this one
-      over_http = served(bench, *server, streams);
-    });
-    client.join();
+    as_client([&] { over_http = served(bench, *server, streams); });
     if (alone.tokens != over_http.tokens) return state.SkipWithError("other tokens over HTTP");
     ratios.push_back(over_http.rate() / alone.rate());
     for (size_t i = 0; i < alone.first_s.size(); ++i) later.push_back(1e3 * (over_http.first_s[i] - alone.first_s[i]));
@@ -260,17 +268,48 @@ void run_served(benchmark::State& state, Bench& bench) {
   state.counters["first_ms"] = ceilings::median(later);
 }
 
+/// How long after it was asked a prompt's first token is there. The engine is idle before and after.
+double first_alone_ms(const Bench& bench, Engine& engine, size_t index) {
+  const auto asked = Clock::now();
+  engine.submit(bench.prompt(index), bench.params());
+  double first_ms = 0;
+  while (!engine.idle())
+    for (const Emitted& emitted : engine.step())
+      if (first_ms == 0 && !emitted.token.empty()) first_ms = 1e3 * seconds_since(asked);
+  return first_ms;
+}
+double first_served_ms(const Bench& bench, Connection& connection, size_t index) {
+  connection.send(bench.request(index));
+  while (!connection.read()) {
+  }
+  return 1e3 * connection.first_s();
+}
+
+/// Both ways prompt by prompt: a machine whose speed changes within seconds changes it for both.
 void run_first(benchmark::State& state, Bench& bench) {
-  constexpr std::chrono::milliseconds kPause{5};
   std::vector<double> later;
   for (auto _ : state) {
-    const Turn alone = bench.in_process(1, kPause);
+    const auto begin = Clock::now();
+    const auto engine = bench.make_engine();
     const auto server = bench.serve();
-    const Turn over_http = served(bench, *server, 1, kPause);
-    for (size_t i = 0; i < alone.first_s.size(); ++i) later.push_back(1e3 * (over_http.first_s[i] - alone.first_s[i]));
-    state.SetIterationTime(over_http.seconds);
+    Connection connection(*server);
+    for (size_t i = 0; i < bench.num_requests(); ++i) {
+      double alone_ms = 0, served_ms = 0;
+      for (const bool is_served : {later.size() % 2 == 0, later.size() % 2 != 0}) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        if (is_served)
+          as_client([&] { served_ms = first_served_ms(bench, connection, i); });
+        else
+          alone_ms = first_alone_ms(bench, *engine, i);
+      }
+      later.push_back(served_ms - alone_ms);
+    }
+    state.SetIterationTime(seconds_since(begin));
   }
+  const auto [low, high] = interval_of_median(later);
   state.counters["first_ms"] = ceilings::median(later);
+  state.counters["low"] = low;
+  state.counters["high"] = high;
 }
 
 void run_health(benchmark::State& state, Bench& bench) {
