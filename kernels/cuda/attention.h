@@ -73,6 +73,11 @@ struct MergedRow {
   int32_t row = 0, border = 0;
   int32_t first_part = 0, row_parts = 0;  // as LineTile's, of this row
 };
+/// Throws Error(device) for what no kernel takes. device: for the message.
+void check_attention(const AttentionArgs& args, int device);
+
+/// Of the sequence, that its rows see: keys lie below.
+int32_t places_of(const AttentionArgs& args, const SeqSpan& seq);
 /// KV read and operations, whatever the tiles.
 Traffic attention_traffic(const AttentionArgs& args);
 
@@ -81,7 +86,7 @@ struct AttentionPlan {
   const int32_t* kv_len = nullptr;    // [m]
   const LineTile* tile = nullptr;     // [num_tiles]
   const MergedRow* merged = nullptr;  // [num_merged]
-  const int32_t* block = nullptr;
+  const int32_t* block = nullptr;     // [num_blocks]
   // where drafts branch, in place of `tile` (TreeTiles)
   const TreeTile* tree_tile = nullptr;
   const TileChunk* chunk = nullptr;  // [num_tile_chunks]
@@ -90,7 +95,7 @@ struct AttentionPlan {
   const int32_t* chunks_below = nullptr;  // [m]; null: each chunk has left its part
   int32_t num_tile_chunks = 0;
   int32_t most_chunk_lines = 0;  // of a tile of those chunks
-  int32_t num_blocks = 0;        // of all sequences
+  int32_t num_blocks = 0;
   int32_t num_tiles = 0;
   int32_t num_merged = 0;
   int32_t num_chunks = 0;  // of the longest row
@@ -120,20 +125,18 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
 /// Those of plan.num_rows rows from plan.first_row on.
 void make_tiles(const AttentionArgs& args, AttentionSlices& slices);
 
-/// What of them lies in device memory: how much, in how many pieces; and `plan` pointed there by stage(span), which
+/// What of them is staged: how much, in how many pieces; and `plan` pointed there by stage(span), which
 /// returns where a span's copy is.
 inline size_t staged_bytes(const AttentionArgs& args, const AttentionSlices& slices) {
-  return args.kv_len.size_bytes() + args.block.size_bytes() + slices.tiles.size() * sizeof(LineTile) +
-         slices.merged.size() * sizeof(MergedRow) + slices.tree.bytes() + args.paths.place.size_bytes();
+  return args.kv_len.size_bytes() + slices.tiles.size() * sizeof(LineTile) + slices.merged.size() * sizeof(MergedRow) +
+         slices.tree.bytes() + args.paths.place.size_bytes();
 }
-inline size_t staged_pieces(const AttentionArgs& args) { return args.paths.place.empty() ? 4 : 7; }
+inline size_t staged_pieces(const AttentionArgs& args) { return args.paths.place.empty() ? 3 : 6; }
 template <class StageSpan>
 void stage_plan(const AttentionArgs& args, AttentionSlices& slices, StageSpan&& stage) {
   AttentionPlan& plan = slices.plan;
   const TreeTiles& tree = slices.tree;
   plan.kv_len = stage(args.kv_len);
-  plan.block = stage(args.block);
-  plan.num_blocks = int32_t(args.block.size());
   if (args.paths.place.empty()) {
     plan.tile = stage(std::span<const LineTile>(slices.tiles));
     if (plan.num_merged > 0) plan.merged = stage(std::span<const MergedRow>(slices.merged));

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_cuts.h"
 #include "kernels/cuda/row_ops.h"
+#include "kernels/error.h"
 
 namespace paceline::cuda {
 namespace {
@@ -270,19 +272,34 @@ bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const Atte
   return num_rows == args.q.rows;
 }
 
+void check_attention(const AttentionArgs& args, int device) {
+  constexpr int kMostDims = 256;
+  if (args.kv.k_dim > kMostDims || args.kv.v_dim > kMostDims)
+    fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device, args.kv.k_dim,
+         args.kv.v_dim, kMostDims);
+  storage_index(args.kv.dtype);
+  PACELINE_CHECK(args.scale > 0, "scale {}", args.scale);  // the largest score stays the largest
+  PACELINE_CHECK(args.kv.block_size % kCopiedKeys == 0, "block_size {} is not a multiple of {}", args.kv.block_size,
+                 kCopiedKeys);
+}
+
+int32_t places_of(const AttentionArgs& args, const SeqSpan& seq) {
+  int32_t places = 0;
+  for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row) {
+    const int32_t len = args.kv_len[size_t(row)];
+    places = std::max(places, len > seq.tree_begin ? last_place(args, seq, row) + 1 : len);
+  }
+  return places;
+}
+
 Traffic attention_traffic(const AttentionArgs& args) {
   Traffic traffic;
   const auto seen = [&](int32_t len, int32_t rows) {
     return args.window > 0 ? std::min(len, args.window + rows - 1) : len;
   };
-  for (const SeqSpan& seq : args.seqs) {
-    int32_t len = 0;
-    for (int32_t row = seq.first_row; row < seq.first_row + seq.num_rows; ++row) {
-      const int32_t of_row = args.kv_len[size_t(row)];
-      len = std::max(len, of_row > seq.tree_begin ? last_place(args, seq, row) + 1 : of_row);
-    }
-    traffic.kv_bytes += uint64_t(seen(len, seq.num_rows)) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
-  }
+  for (const SeqSpan& seq : args.seqs)
+    traffic.kv_bytes +=
+        uint64_t(seen(places_of(args, seq), seq.num_rows)) * kv_block_bytes(args.kv) / uint64_t(args.kv.block_size);
   for (const int32_t len : args.kv_len)
     traffic.attention_flops +=
         uint64_t(2) * uint64_t(seen(len, 1)) * uint64_t(args.num_heads) * uint64_t(args.kv.k_dim + args.kv.v_dim);

@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/block_tables.h"
 #include "kernels/cuda/draw_results.h"
 #include "kernels/cuda/edit_logits.h"
 #include "kernels/cuda/gemm.h"
@@ -81,6 +82,7 @@ class CudaBackend final : public Backend {
   }
   void run(uint64_t key, const std::function<void()>& body) override {
     use();
+    const cuda::BlockTables::Pass pass(tables_);
     queue_.run_pass(key, [&] {
       state_.begin_pass();
       body();
@@ -244,6 +246,7 @@ class CudaBackend final : public Backend {
   cuda::DrawResults draws_;
   cuda::PassState<cuda::Operand> state_;
   cuda::PageMapCache page_maps_;
+  cuda::BlockTables tables_{queue_, [this] { sync(); }};
   cuda::RopeTables rope_tables_;
   Traffic traffic_;
   WorkLedger ledger_;
@@ -488,25 +491,21 @@ void CudaBackend::run_attention(const AttentionArgs& args, bool keys_stay, size_
     before({});
     return;
   }
-  constexpr int kMostDims = 256;
-  if (args.kv.k_dim > kMostDims || args.kv.v_dim > kMostDims)
-    fail(ExitCode::device, "device cuda:{}: head dimensions {} and {}; at most {} are supported", device_,
-         args.kv.k_dim, args.kv.v_dim, kMostDims);
-  storage_index(args.kv.dtype);
-  PACELINE_CHECK(args.scale > 0, "scale {}", args.scale);  // the largest score stays the largest
-  PACELINE_CHECK(args.kv.block_size % cuda::kCopiedKeys == 0, "block_size {} is not a multiple of {}",
-                 args.kv.block_size, cuda::kCopiedKeys);
+  cuda::check_attention(args, device_);
   traffic_ += cuda::attention_traffic(args);
   const cuda::Operand out = operand_for(args.reader, args.out);
-  cuda::AttentionSlices slices = cuda::plan_attention(args, kScratchBytes, properties_);
+  const cuda::PlacedBlocks& placed = tables_.place(args);
+  AttentionArgs planned = args;
+  planned.seqs = placed.seqs;
+  cuda::AttentionSlices slices = cuda::plan_attention(planned, kScratchBytes, properties_);
   cuda::AttentionPlan& plan = slices.plan;
-  plan.keys_stay = keys_stay;
+  plan.block = placed.block, plan.num_blocks = placed.num_blocks, plan.keys_stay = keys_stay;
   const cuda::PageMaps none;
   const cuda::PageMaps& maps = cuda::copies_boxes(args, properties_) ? page_maps_.of(args.kv) : none;
   cuda::FreshRows fresh;
   for (plan.first_row = 0; plan.first_row < args.q.rows; plan.first_row += slices.slice_rows) {
     plan.num_rows = std::min(slices.slice_rows, args.q.rows - plan.first_row);
-    if (plan.num_rows < args.q.rows) cuda::make_tiles(args, slices);
+    if (plan.num_rows < args.q.rows) cuda::make_tiles(planned, slices);
     queue_.reserve(cuda::staged_bytes(args, slices) + before_bytes, cuda::staged_pieces(args) + 2);
     cuda::stage_plan(args, slices, [this](auto host) { return stage(host).data(); });
     void* memory = slices.scratch_bytes() == 0 ? nullptr : workspace(scratch_, slices.scratch_bytes());

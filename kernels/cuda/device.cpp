@@ -44,7 +44,7 @@ DeviceMemory::~DeviceMemory() {
 }
 
 void launch_call(LaunchTo to, const KernelCall& call) {
-  if (to.list) return to.list->add(call);
+  if (to.list) return to.list->add(call, std::min(to.ahead_of, to.list->size()));
   cudaLaunchAttribute attribute[3]{};
   unsigned count = 0;
   if (to.early_starts) {

@@ -59,7 +59,8 @@ class LaunchList;
 struct LaunchTo {
   cudaStream_t stream = nullptr;
   LaunchList* list = nullptr;
-  bool early_starts;  // as BackendOptions says
+  size_t ahead_of = SIZE_MAX;  // entry of the list; beyond its end: of none
+  bool early_starts;           // as BackendOptions says
   LaunchTo(cudaStream_t to, bool early = true) : stream(to), early_starts(early) {}
 };
 

@@ -11,9 +11,7 @@ namespace paceline::cuda {
 class LaunchList {
  public:
   size_t size() const { return entries_.size(); }
-  /// Copies the arguments.
-  void add(const KernelCall& call) { add(call, entries_.size()); }
-  /// Ahead of entry `index`.
+  /// Ahead of entry `index`; copies the arguments.
   void add(const KernelCall& call, size_t index);
   void clear();
 

@@ -42,8 +42,10 @@ void LaunchQueue::send_list() {
     LaunchList& list;
     ~Clear() { list.clear(); }  // what failed to go is not sent again
   } const clear{list_};
-  for (size_t index = 0; put_ < used_; put_ += kMostPutBytes)
-    put_over(pass_memory_.as<char>() + put_, pass_bytes_.data() + put_, list_, index++);
+  LaunchTo head = straight();
+  head.list = &list_;
+  for (head.ahead_of = 0; put_ < used_; put_ += kMostPutBytes, ++head.ahead_of)
+    put_over(pass_memory_.as<char>() + put_, pass_bytes_.data() + put_, head);
   put_ = used_;
   if (num_sent_ < kLists)
     graphs_.launch(key_ + num_sent_, list_, straight());
@@ -72,6 +74,24 @@ void* LaunchQueue::stage(const void* host, size_t bytes) {
   if (bytes > 0) std::memcpy(pass_bytes_.data() + at, host, bytes);
   if (bytes > 0) pieces_.push_back({.host = host, .bytes = bytes, .at = at});
   return pass_memory_.as<char>() + at;
+}
+
+void LaunchQueue::put_words(int32_t* to, std::span<const WordAt> words, bool leads) {
+  LaunchTo queue = this->to();
+  if (leads) queue.ahead_of = 0;
+  cuda::put_words(to, words, queue);
+}
+
+void LaunchQueue::send(void* to, const void* host, size_t bytes) {
+  constexpr size_t kPieceBytes = StagingRing::kBytes / 8;
+  for (size_t at = 0; at < bytes; at += kPieceBytes) {
+    const size_t count = std::min(kPieceBytes, bytes - at);
+    const void* const from = ring_.stage(static_cast<const char*>(host) + at, count);
+    const cudaStream_t stream = now();
+    ring_.flush();
+    check(cudaMemcpyAsync(static_cast<char*>(to) + at, from, count, cudaMemcpyDeviceToDevice, stream),
+          "cudaMemcpyAsync");
+  }
 }
 
 void LaunchQueue::run_pass(uint64_t key, const std::function<void()>& body) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/launch_list.h"
@@ -40,6 +41,12 @@ class LaunchQueue {
   void* stage(const void* host, size_t bytes);
   /// The next calls may stage `bytes` in `pieces` pieces without overwriting one another.
   void reserve(size_t bytes, size_t pieces);
+
+  /// Words of a list in device memory that kernels given out before may read, kMostPutWords at most. leads: none of
+  /// those that are not sent yet does.
+  void put_words(int32_t* to, std::span<const WordAt> words, bool leads);
+  /// Device memory that kernels given out before may read becomes what lies at `host`, for those given out next.
+  void send(void* to, const void* host, size_t bytes);
 
   /// body() gives out a pass: kernels that the queue notes and sends as lists (PassGraphs::launch): the first when it
   /// is long enough to keep the device busy while the rest is given out, one before whatever else goes to the stream,

@@ -1,8 +1,7 @@
+#include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "kernels/cuda/device_code.cuh"
-#include "kernels/cuda/launch_list.h"
 #include "kernels/cuda/staging.h"
 
 namespace paceline::cuda {
@@ -24,6 +23,18 @@ __global__ void __launch_bounds__(kWords) put_kernel(const __grid_constant__ Wor
   if (!kOver) wait_for_predecessor();
 }
 
+/// As put_kernel<true>.
+struct WordList {
+  int count;
+  WordAt at[kMostPutWords];
+};
+__global__ void __launch_bounds__(kMostPutWords) put_words_kernel(const __grid_constant__ WordList words, int32_t* to) {
+  wait_for_predecessor();
+  const int i = int(threadIdx.x);
+  if (i < words.count) to[words.at[i].index] = words.at[i].word;
+  __threadfence();
+}
+
 }  // namespace
 
 void put_bytes(void* to, const void* host, size_t bytes, LaunchTo queue) {
@@ -33,20 +44,16 @@ void put_bytes(void* to, const void* host, size_t bytes, LaunchTo queue) {
          static_cast<uint4*>(to));
 }
 
-void put_over(void* to, const void* host, LaunchList& list, size_t index) {
+void put_over(void* to, const void* host, LaunchTo queue) {
   Words words;
   std::memcpy(words.word, host, kMostPutBytes);
-  void* const argument[] = {&words, &to};
-  constexpr size_t kBytes[] = {sizeof(words), sizeof(to)};
-  list.add({.function = reinterpret_cast<const void*>(put_kernel<true>),
-            .grid = dim3(1),
-            .block = dim3(kWords),
-            .shared_bytes = 0,
-            .options = {},
-            .argument = argument,
-            .argument_bytes = kBytes,
-            .num_arguments = std::size(argument)},
-           index);
+  launch(put_kernel<true>, dim3(1), dim3(kWords), 0, queue, words, static_cast<uint4*>(to));
+}
+
+void put_words(int32_t* to, std::span<const WordAt> words, LaunchTo queue) {
+  WordList list{.count = int(words.size()), .at = {}};
+  std::ranges::copy(words, list.at);
+  launch(put_words_kernel, dim3(1), dim3(kMostPutWords), 0, queue, list, to);
 }
 
 }  // namespace paceline::cuda

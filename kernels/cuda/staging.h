@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/table_shadow.h"
 
 namespace paceline::cuda {
 
@@ -49,8 +51,11 @@ class StagingRing {
 /// is. `to` is not read by kernels before; 16-byte aligned. bytes <= kMostPutBytes, rounded up to 16.
 inline constexpr size_t kMostPutBytes = 3840;
 void put_bytes(void* to, const void* host, size_t bytes, LaunchTo queue);
-/// The same for kMostPutBytes that kernels before may read, as entry `index` of a list.
-void put_over(void* to, const void* host, LaunchList& list, size_t index);
+/// The same for kMostPutBytes that kernels before may read.
+void put_over(void* to, const void* host, LaunchTo queue);
+/// Words of a list at `to` that kernels before may read. words: kMostPutWords at most.
+inline constexpr size_t kMostPutWords = 480;
+void put_words(int32_t* to, std::span<const WordAt> words, LaunchTo queue);
 
 /// Host memory that kernels write.
 class HostMemory {
