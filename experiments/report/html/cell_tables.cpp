@@ -268,7 +268,7 @@ Section forecast_section(const Report& report) {
           "draft model's once per draft position. The measured value is the median ITL: the time between two moments "
           "at which a sequence gets tokens. With one sequence at a time that is one target pass, its drafting and the "
           "time until the next pass; with more sequences the ITL is longer. GB/s is the bandwidth of all cores "
-          "together, so the median ITL is below the prediction only if weights stay in the CPU cache. Oversubscribed "
+          "together. A ratio below 1 would mean that weights come from the CPU cache, not from memory. Oversubscribed "
           "cells are left out.");
   return section;
 }
