@@ -66,6 +66,33 @@ __device__ __forceinline__ void copy_here(uint32_t to, const void* from, uint32_
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
+/// The block's place in its cluster.
+__device__ __forceinline__ uint32_t cluster_rank() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+/// Every thread of the cluster.
+__device__ __forceinline__ void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+/// As copy_here(), to the same place of each block of the cluster whose bit is set, and its barrier there.
+__device__ __forceinline__ void copy_to_cluster(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier,
+                                                unsigned blocks) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "h"(uint16_t(blocks))
+      : "memory");
+}
+/// At the barrier that lies there in another block of the cluster.
+__device__ __forceinline__ void arrive_at_block(uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
 /// A box of a map of two dimensions, the one that begins there. map: a kernel's __grid_constant__ argument.
 __device__ __forceinline__ void copy_box_here(uint32_t to, const CUtensorMap* map, int32_t column, int32_t row,
                                               uint32_t barrier) {

@@ -13,6 +13,11 @@ inline constexpr int kTile = 16;       // outputs
 inline constexpr int kStep = 16;       // values of k
 inline constexpr int kFragment = 256;  // values of a tile's step
 
+/// Of parts in pairs (a gate and what it gates): row `row` of part `part` as it lies. Tile 2u holds rows 16u to 16u + 7
+/// of both parts, one behind the other, tile 2u + 1 the next eight: a thread of mma.m16n8k16, which has outputs r and
+/// r + 8, then has both of one place.
+PACELINE_MATH constexpr int64_t paired_row(int64_t row, int part) { return (row / 8) * kTile + part * 8 + row % 8; }
+
 struct FragmentOrder {
   int64_t k = 0;
   int chunks = 1;

@@ -10,8 +10,8 @@
 
 namespace paceline::cuda {
 
-/// bfloat16 in FragmentOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: the parts' tiles of 16
-/// rows alternate, for every type.
+/// bfloat16 in FragmentOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: rows lie as paired_row
+/// says, for every type.
 struct CudaWeight final : PackedWeight {
   DeviceMemory memory;
   DeviceMemory row_copy;  // fast numerics: [n][k] bfloat16 for cuBLASLt, part after part; empty where it takes none
@@ -50,9 +50,12 @@ class SumHandover {
   uint4* words(const cudaDeviceProp& device, cudaStream_t stream);
   /// Of gemm_split:
   SplitPlaces places(const cudaDeviceProp& device, cudaStream_t stream);
+  /// Pairs of its blocks that the current device runs at once.
+  int pairs_at_once();
 
  private:
   DeviceMemory words_, sums_, flags_;
+  int pairs_at_once_ = 0;
 };
 
 /// x [rows, k] f32 to the operand.
@@ -71,21 +74,16 @@ bool norms_rows(const NormArgs& norm, const GemmArgs& args, const cudaDeviceProp
 /// gemm_bf16 over the rows that `norm` gives, in one kernel; norm.out and args.x stay unwritten.
 void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y, SumHandover& handover,
                     const cudaDeviceProp& device, LaunchTo queue);
-/// Whether that hands args.y to the peers of args.sum: gemm_wide and cuBLASLt do not.
+/// Whether that hands args.y to the peers of args.sum: gemm_split of many rows and cuBLASLt do not.
 inline bool hands_over(const GemmArgs& args, const Operand& x) {
   return args.sum && !x.is_plain() && (!x.is_wide() || x.rows <= kWideRows);
 }
-/// The same for an operand in the order for many rows, up to kWideRows of them; it reads a weight once. The same bits.
+/// The same for an operand in the order for many rows; it reads a weight once for two times kWideRows. The same bits.
 /// REQUIRES: no other kernel of the device waits for its own blocks meanwhile, as two such kernels, each with some of
 /// its blocks running, would wait for ever: one stream of a device makes products.
 void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
                 const cudaDeviceProp& device, LaunchTo queue);
-/// Shared memory of a block, at most.
-size_t split_shared_bytes();
-void prepare_gemm_split();
-/// The same for any number of rows; it reads a weight once for kWideRows of them. The same bits.
-void gemm_wide(const GemmArgs& args, const Operand& x, const Operand& y, LaunchTo queue);
-void prepare_gemm_wide(const cudaDeviceProp& device);
+void prepare_gemm_split(const cudaDeviceProp& device);
 /// Of operands of `rows` rows that gemm_bf16 multiplies.
 RowLayout strict_layout(const cudaDeviceProp& device, int rows);
 /// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer), unless it norms.

@@ -61,6 +61,11 @@ struct SumPlace {
     lane = l / 4 + j / 2 * 8;
     row = row_begin + t * 8 + l % 4 * 2 + j % 2;
   }
+  /// Where that sum of part `part` lies among those of a pair's tiles (paired_row), tile_sums each.
+  __device__ static int in_pair(int at, int part, int tile_sums) {
+    const int second = at / 64 % 2;  // eight outputs
+    return second * tile_sums + at + (part - second) * 64;
+  }
 };
 
 /// Rows are an operand, which every warp reads stage by stage. (Else they are NormedRows.)
@@ -205,7 +210,8 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
         float gate = 0.0f;
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          const float* const part = &partial[side][of_block * shares.chunks][tile * kSums + at];
+          const int from = epilogue.pairs ? SumPlace::in_pair(at, tile, kSums) : tile * kSums + at;
+          const float* const part = &partial[side][of_block * shares.chunks][from];
           const float total = tree_of(part, kTiles * kSums, shares.chunks);
           const int64_t of = epilogue.pairs ? unit : int64_t{unit} * kTiles + tile;
           epilogue.put(
@@ -344,7 +350,7 @@ void prepare_gemm_bf16(const cudaDeviceProp& device) {
     allow_shared<1, 1, NormedRows>(kNormingBytes);
     allow_shared<2, 1, NormedRows>(kNormingBytes);
   }
-  prepare_gemm_wide(device);
+  prepare_gemm_split(device);
 }
 
 uint4* SumHandover::words(const cudaDeviceProp& device, cudaStream_t stream) {
@@ -397,8 +403,7 @@ void pack_operand(const MatView& x, const Operand& operand, LaunchTo queue) {
 
 void gemm_bf16(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
                const cudaDeviceProp& device, LaunchTo queue) {
-  if (x.is_wide() && x.rows <= kWideRows) return gemm_split(args, x, y, handover, device, queue);
-  if (x.is_wide()) return gemm_wide(args, x, y, queue);
+  if (x.is_wide()) return gemm_split(args, x, y, handover, device, queue);
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const Where where{device, queue, args.attention_follows};
   const int groups = x.groups(), full = args.x.rows / kMaxRowTile;

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kOutputs)
   const uint32_t message = epilogue.push.count > 0 ? message_of(epilogue.push) : 0;
   float gate[kRows];
   for (int tile = 0; tile < tiles; ++tile) {
-    const W* weights = w + (unit < units ? (unit * tiles + tile) * 16 + lane : 0);
+    const int64_t row = unit * 16 + lane;
+    const W* weights = w + (unit >= units ? 0 : tiles == 2 ? paired_row(row, tile) : row);
     float stack[3][kRows], sum[kRows];
     for (int chunk = 0; chunk < chunks; ++chunk) {
       for (int r = 0; r < kRows; ++r) sum[r] = 0.0f;

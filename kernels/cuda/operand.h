@@ -13,11 +13,11 @@
 
 namespace paceline::cuda {
 
-/// Rows that one pass of gemm_bf16 takes, and a block of gemm_split and gemm_wide.
+/// Rows that one pass of gemm_bf16 takes, and a block of gemm_split.
 inline constexpr int kMaxRowTile = 32;
 inline constexpr int kWideRows = 128;
 
-/// Of few rows (gemm_bf16), of many (gemm_split, gemm_wide), of those that cuBLASLt reads.
+/// Of few rows (gemm_bf16), of many (gemm_split), of those that cuBLASLt reads.
 enum class RowLayout : uint8_t { fragments, wide, plain };
 
 /// Two values as they lie side by side.

@@ -4,17 +4,12 @@
 namespace paceline::cuda {
 namespace {
 
-/// Row r of a part lies as row r of the matrix, or with pairs in tile 2 (r / 16) + part.
-__device__ int64_t lying_row(int64_t row, int part, bool pairs) {
-  return pairs ? (row / kTile * 2 + part) * kTile + row % kTile : row;
-}
-
 template <class From, class To>
 __global__ void pack_rows_kernel(const From* rows, int64_t stride, int64_t first_row, int part, bool pairs,
                                  WeightPlace place, To* w, To* row_copy) {
   launch_dependents();
   wait_for_predecessor();
-  const int64_t row = lying_row(first_row + blockIdx.y, part, pairs);
+  const int64_t of_part = first_row + blockIdx.y, row = pairs ? paired_row(of_part, part) : of_part;
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < place.order.k;
        i += int64_t{gridDim.x} * blockDim.x) {
     const float x = widen(rows[blockIdx.y * stride + i]);

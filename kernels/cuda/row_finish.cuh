@@ -8,17 +8,23 @@
 namespace paceline::cuda {
 
 /// What becomes of a thread's sums of eight tiles of 16 outputs, a warp each, in the places of mma.cuh: one tile after
-/// the other; of a gated product a warp's first 8 are gates, its last 8 what they gate.
+/// the other; of parts in pairs a warp's first 8 are of one (gates), its last 8 of the other (paired_row).
 class RowFinish {
  public:
-  /// y: the first row of what is written in place of the epilogue's y. first: of the tiles.
-  __device__ __forceinline__ RowFinish(const Epilogue& epilogue, const Operand::Row& y, int rows, int first)
-      : epilogue_(epilogue), rows_(rows), row_(threadIdx.x % 4 * 2), odd_(threadIdx.x / 4 % 2) {
+  /// first_row: of the sums, a multiple of 8; y: that row of what is written in place of the epilogue's y. rows: of y.
+  /// first: of the tiles.
+  __device__ __forceinline__ RowFinish(const Epilogue& epilogue, const Operand::Row& y, int rows, int first,
+                                       int first_row)
+      : epilogue_(epilogue),
+        first_row_(first_row),
+        rows_(rows - first_row),
+        row_(threadIdx.x % 4 * 2),
+        odd_(threadIdx.x / 4 % 2) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int of_warp = epilogue.glu ? warp & ~1 : warp, high = epilogue.glu ? warp % 2 : half;
-      column_[half] = epilogue.column(first + of_warp, lane / 4 + high * 8);
+      const int tile = epilogue.pairs ? (warp & ~1) + (epilogue.glu ? 0 : half) : warp;
+      column_[half] = epilogue.column(first + tile, lane / 4 + (epilogue.pairs ? warp % 2 : half) * 8);
       if (epilogue.operand.values)
         operand_[half] = y.place(column_[half].at - odd_) + (row_ + odd_) * epilogue.operand.next_row();
     }
@@ -71,7 +77,7 @@ class RowFinish {
     }
     if (at < 0) return;
     const int64_t stride = epilogue_.stride;
-    float* const y = epilogue_.y + (t * 8 + row_) * stride + at;
+    float* const y = epilogue_.y + (first_row_ + t * 8 + row_) * stride + at;
     float old[2 * kCount] = {};
     if (epilogue_.add)
       each<kCount>([&](int i) {
@@ -85,7 +91,7 @@ class RowFinish {
     });
 #pragma unroll 1
     for (int peer = 0; peer < epilogue_.push.count; ++peer) {
-      uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd;
+      uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd + first_row_ * stride;
       each<kCount>([&](int i) {
         const int row = (t + i) * 8 + row_;
         if (row < rows) put_marked(to + row * stride + at, first[i], message_);
@@ -95,7 +101,7 @@ class RowFinish {
   }
 
   const Epilogue& epilogue_;
-  const int rows_, row_, odd_;
+  const int first_row_, rows_, row_, odd_;
   EpilogueColumn column_[2];
   __nv_bfloat16* operand_[2];
   uint32_t message_ = 0;

@@ -37,7 +37,8 @@ class TableShadow {
   int32_t stride() const { return stride_; }  // words of a row
   std::span<const int32_t> words() const { return words_; }
 
-  /// The first rows become these. REQUIRES room, and no more pages than padded words. What lies behind `padded` stays as it is. most_words: that are few.
+  /// The first rows become these. REQUIRES room, and no more pages than padded words. What lies behind `padded` stays
+  /// as it is. most_words: that are few.
   TableChanges update(std::span<const TableRow> rows, size_t most_words) {
     TableChanges changes;
     bool are_few = true;

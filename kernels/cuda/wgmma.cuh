@@ -60,6 +60,8 @@ __device__ __forceinline__ void wgmma(float (&d)[64], uint4 a, uint64_t rows) {
 __device__ __forceinline__ uint64_t row_descriptor(const uint4* rows) {
   return uint64_t(shared_address(rows) >> 4 & 0x3fff) | uint64_t{128 >> 4} << 16 | uint64_t{256 >> 4} << 32;
 }
+/// From a step's descriptor to the next one's, where they lie side by side.
+__device__ __forceinline__ uint64_t row_step(int row_tiles) { return uint64_t(row_tiles) * (256 >> 4); }
 __device__ __forceinline__ void begin_wgmmas() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_wgmmas() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Until at most kUnderWay groups are.

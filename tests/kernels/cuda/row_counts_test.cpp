@@ -1,5 +1,5 @@
 // A row's product has the same bits whatever the number of rows beside it: of 8 rows, which gemm_bf16 takes, of up to
-// 128, which gemm_split takes, and of more (gemm_wide). Matrices so large that blocks take whole tiles, shares of
+// 128, and of more, which pairs of blocks take (gemm_split). Matrices so large that blocks take whole tiles, shares of
 // several chunks, and shares of two tiles.
 
 #include <random>
@@ -12,8 +12,8 @@
 namespace paceline::test {
 namespace {
 
-constexpr int kFew = 8, kAllRows = 136;
-constexpr int kCountsCompared[] = {33, 40, 64, 65, 96, 97, 127, 128, 129, kAllRows};
+constexpr int kFew = 8, kAllRows = 392;
+constexpr int kCountsCompared[] = {33, 40, 64, 65, 96, 97, 127, 128, 129, 200, 256, 257, 300, kAllRows};
 
 std::vector<uint16_t> random_bfloats(size_t count, uint32_t seed) {
   std::mt19937 random(seed);

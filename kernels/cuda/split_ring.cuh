@@ -1,0 +1,205 @@
+#pragma once
+// What the blocks of gemm_split work on: tiles of 128 outputs and a team's rows, and the ring of stages through which
+// weights and rows come into shared memory. Two warps of a block steer it, one for the weights and one for the rows.
+
+#include "kernels/cuda/bulk_copy.cuh"
+#include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/split_shares.h"
+
+namespace paceline::cuda::split {
+
+constexpr int kWarps = 8;  // that compute, two warpgroups; each takes a tile of 16 outputs
+constexpr int kThreads = kWarps * 32;
+constexpr int kStageSteps = 4;
+
+/// A tile that is left over, as one of its sharers sees it.
+struct SharedTile {
+  int index;   // -1: none
+  int number;  // of all tiles
+  SplitShares::Sharers sharers;
+  unsigned pieces;
+  int begin, end;  // tiles of 8 rows that the sharer finishes
+};
+
+/// Rows of a block at most; stages of the ring; blocks of a team, which is a cluster then: they have the same outputs,
+/// each with rows of its own, and copy the weights for each other.
+template <int kRows_, int kStages_, int kBlocks_ = 1>
+struct Shape {
+  static constexpr int kRows = kRows_, kStages = kStages_, kBlocks = kBlocks_;
+  static constexpr int kRowTiles = kRows / 8;
+  static constexpr int kSums = kRows / 2;  // of a thread
+  /// Many sums take registers that a third warpgroup gives up, of which two warps copy.
+  static constexpr bool kMovesRegisters = kRows > 64;
+  static constexpr int kMultiplying = 216, kCopying = 72;  // a thread's, where they move
+  static_assert(2 * kMultiplying + kCopying <= 3 * 168, "more than the block is launched with");
+  static constexpr int kBlockThreads = kThreads + (kMovesRegisters ? 128 : 64);
+  static constexpr bool kHalfIsShared = kRows <= 64;  // else it lies among the places
+  struct Shared {
+    uint4 weights[kStages][kWarps][kStageSteps * 32];
+    uint4 rows[kStages][kStageSteps * kRowTiles * Operand::kTileWords];
+    float4 sums[kRowTiles][kThreads];  // a thread's own: of two chunks in the tree, then of a tile
+    float4 half[kHalfIsShared ? kRowTiles : 1][kHalfIsShared ? kThreads : 1];  // of half a tile
+    SharedTile over[2];       // those left over that the team has a share of
+    uint32_t launch[kWarps];  // this one's number
+    uint64_t full[kStages];   // the stage's bytes have come
+    uint64_t empty[kStages];  // all that compute have read it: the block's threads, and warps of its neighbour
+  };
+};
+
+struct Split {
+  const uint4* w;
+  int num_tiles;  // of 16 outputs
+  Operand x;
+  Operand::Row y;      // the first one of what is written in place of y
+  int row_tiles;       // tiles of the same outputs, whose rows a team takes in turn
+  SplitShares shares;  // of tiles of 128 outputs and a team's rows
+  SplitPlaces places;
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+/// What a block has of a tile.
+struct TilePart {
+  int first_tile;  // of 16 outputs
+  int group;       // of the operand's rows; none may be there
+};
+template <class S>
+__device__ __forceinline__ TilePart part_of(const Split& split, int tile) {
+  if constexpr (S::kBlocks == 1) return {.first_tile = tile * kWarps, .group = 0};
+  const int outputs = tile / split.row_tiles, team_rows = tile - outputs * split.row_tiles;
+  return {.first_tile = outputs * kWarps, .group = team_rows * S::kBlocks + int(cluster_rank())};
+}
+/// Tiles of 8 rows there.
+template <class S>
+__device__ __forceinline__ int row_tiles_of(const Split& split, int group) {
+  if constexpr (S::kBlocks == 1) return split.x.row_tiles(0);
+  return group < split.x.groups() ? split.x.row_tiles(group) : 0;
+}
+/// Number of the block among those of a team.
+template <class S>
+__device__ __forceinline__ int number_in_team() {
+  if constexpr (S::kBlocks == 1) return 0;
+  return int(cluster_rank());
+}
+
+/// All threads of the team's blocks.
+template <class S>
+__device__ __forceinline__ void barrier_of_team() {
+  if constexpr (S::kBlocks == 1)
+    __syncthreads();
+  else
+    cluster_barrier();
+}
+
+/// Where a ring stands: a slot, and the parity of the phase that is waited for there.
+template <class S>
+struct RingPlace {
+  int slot = 0;
+  uint32_t parity = 0;
+
+  __device__ void advance() {
+    parity ^= slot + 1 == S::kStages;
+    slot = slot + 1 == S::kStages ? 0 : slot + 1;
+  }
+};
+
+/// A block's stages, kStageSteps steps of a chunk each; the last one of a chunk may hold fewer.
+template <class S>
+struct StageCursor {
+  SplitWalk walk;
+  int chunk_steps;
+  int step = 0;  // of the chunk
+  RingPlace<S> ring;
+
+  __device__ StageCursor(const Split& split, int team) : walk(split.shares, team), chunk_steps(split.x.order.steps) {}
+  __device__ int steps() const { return min(kStageSteps, chunk_steps - step); }
+  __device__ void advance() {
+    step += steps();
+    if (step == chunk_steps) {
+      step = 0;
+      walk.advance();
+    }
+    ring.advance();
+  }
+};
+
+/// Steers the ring for one warp: copy.begin(walk) at a chunk, copy.stage(slot, steps) where a stage is free. Little
+/// happens a stage, as the warp may not be slower than the copies.
+template <class S, class Copy>
+__device__ __forceinline__ void steer(const Split& split, typename S::Shared& shared, int team, Copy copy) {
+  const int chunk_steps = split.x.order.steps;
+  RingPlace<S> ring{.slot = 0, .parity = 1};  // all are free at first
+#pragma unroll 1
+  for (SplitWalk walk(split.shares, team); !walk.is_over; walk.advance()) {
+    copy.begin(walk);
+#pragma unroll 1
+    for (int step = 0; step < chunk_steps; step += kStageSteps) {
+      wait_at(shared_address(&shared.empty[ring.slot]), ring.parity);
+      copy.stage(ring.slot, min(kStageSteps, chunk_steps - step));
+      ring.advance();
+    }
+  }
+}
+
+/// The weights: the first lanes copy a tile of 16 outputs each, or those that are the block's to copy for all of the
+/// team. They are constant: nothing is waited for.
+template <class S>
+struct WeightCopy {
+  const Split& split;
+  typename S::Shared& shared;
+  const int my_tile;
+  int num_tiles = 0;
+  const uint4* from = nullptr;
+
+  __device__ WeightCopy(const Split& split_, typename S::Shared& shared_)
+      : split(split_), shared(shared_), my_tile(int(threadIdx.x % 32) * S::kBlocks + number_in_team<S>()) {}
+  __device__ void begin(const SplitWalk& walk) {
+    const int first_tile = part_of<S>(split, walk.tile).first_tile;
+    num_tiles = max(0, min(kWarps, split.num_tiles - first_tile));
+    const int64_t chunk = int64_t{first_tile + my_tile} * split.shares.chunks + walk.chunk;
+    from = split.w + chunk * split.x.order.steps * 32;
+  }
+  __device__ void stage(int slot, int steps) {
+    const uint32_t bytes = uint32_t(steps * 32 * sizeof(uint4));  // of a tile
+    const uint32_t full = shared_address(&shared.full[slot]);
+    if (threadIdx.x % 32 == 0) expect_bytes(full, num_tiles * bytes);
+    __syncwarp();
+    if (my_tile < num_tiles) {
+      const uint32_t to = shared_address(shared.weights[slot][my_tile]);
+      if constexpr (S::kBlocks == 1)
+        copy_here(to, from, bytes, full);
+      else
+        copy_to_cluster(to, from, bytes, full, (1u << S::kBlocks) - 1);
+    }
+    from += kStageSteps * 32;
+  }
+};
+
+/// The rows, once the predecessor has made them.
+template <class S>
+struct RowCopy {
+  const Split& split;
+  typename S::Shared& shared;
+  int step_words = 0;
+  const uint4* from = nullptr;
+
+  __device__ void begin(const SplitWalk& walk) {
+    const int group = part_of<S>(split, walk.tile).group;
+    step_words = row_tiles_of<S>(split, group) * Operand::kTileWords;
+    from =
+        reinterpret_cast<const uint4*>(split.x.group(group)) + int64_t{walk.chunk * split.x.order.steps} * step_words;
+  }
+  __device__ void stage(int slot, int steps) {
+    if (threadIdx.x % 32 == 0) {
+      uint64_t& full = shared.full[slot];
+      const uint32_t bytes = uint32_t(steps * step_words * sizeof(uint4));
+      expect_bytes(shared_address(&full), bytes);
+      if (S::kBlocks == 1 || bytes > 0)
+        copy_here(shared_address(shared.rows[slot]), from, bytes, shared_address(&full));
+    }
+    from += kStageSteps * step_words;
+  }
+};
+#endif
+
+}  // namespace paceline::cuda::split
