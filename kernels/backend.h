@@ -96,7 +96,8 @@ class Backend {
   /// body(): a pass, ops and copies of this backend from this thread. A device may remember it and carry it out faster
   /// when its like comes again. key: passes of one key give out the same ops, with other spans, addresses or lengths;
   /// what does not hold costs time only. Throws what body() throws. What AttentionArgs::block spans stays as it is
-  /// until body() returns, for calls of the same sequences.
+  /// until body() returns, for calls of the same sequences. kNotRemembered: its like will not come again.
+  static constexpr uint64_t kNotRemembered = 0;
   virtual void run(uint64_t /*key*/, const std::function<void()>& body) { body(); }
 
   virtual Traffic traffic() const = 0;

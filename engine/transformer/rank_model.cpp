@@ -272,7 +272,7 @@ void RankModel::forward(const Batch& batch) {
     if (first_stage()) finish_embedding(rows, embedded, residual);
     left = run_layers(batch, rows, residual);
   };
-  batch.num_rows() <= kMostRememberedRows ? backend_.run(pass_key(batch), pass) : pass();
+  backend_.run(batch.num_rows() <= kMostRememberedRows ? pass_key(batch) : Backend::kNotRemembered, pass);
   if (!last_stage()) {
     add_pending(left);
     rank_.world->send(left.residual, rank_.index + place_.tp);

@@ -20,59 +20,79 @@ int32_t pages_for(int32_t places, int block_size) { return (places + block_size 
 
 }  // namespace
 
-bool BlockTables::Call::is_of(const AttentionArgs& args) const {
-  return block.data() == args.block.data() && block.size() == args.block.size() &&
-         std::ranges::equal(seqs, args.seqs, equal) && std::ranges::equal(kv_len, args.kv_len);
+bool BlockTables::Call::operator==(const Call& other) const {
+  return block.data() == other.block.data() && block.size() == other.block.size() && block_size == other.block_size &&
+         std::ranges::equal(seqs, other.seqs, equal) && places == other.places;
 }
 
 const PlacedBlocks& BlockTables::place(const AttentionArgs& args) {
-  const bool was_placed = std::exchange(is_placed_, passes_ > 0);
-  if (was_placed && call_.is_of(args)) return placed_;
-  call_.block = args.block;
-  call_.seqs.assign(args.seqs.begin(), args.seqs.end());
-  call_.kv_len.assign(args.kv_len.begin(), args.kv_len.end());
+  Call call{.block = args.block,
+            .block_size = args.kv.block_size,
+            .seqs = {args.seqs.begin(), args.seqs.end()},
+            .places = {}};
+  for (const SeqSpan& seq : args.seqs) call.places.push_back(places_of(args, seq));
+  if (passes_ > 0 && is_placed_ && call == call_) return placed_;
+  is_placed_ = false;
+  // nothing on the list reads a table yet where the pass begins
+  const bool leads = passes_ > 0 && !std::exchange(has_placed_, true);
   rows_.clear();
-  for (const SeqSpan& seq : args.seqs) {
-    const int32_t places = places_of(args, seq);
+  for (size_t i = 0; i < call.seqs.size(); ++i) {
+    const int32_t places = call.places[i];
     const int32_t to_chunk = (places + kDeviceChunk - 1) / kDeviceChunk * kDeviceChunk;
     rows_.push_back(
-        {.pages = args.block.subspan(size_t(seq.block_begin), size_t(pages_for(places, args.kv.block_size))),
+        {.pages = args.block.subspan(size_t(call.seqs[i].block_begin), size_t(pages_for(places, args.kv.block_size))),
          .padded = pages_for(to_chunk, args.kv.block_size)});
   }
   Table& table = table_for(rows_);
-  send(table, table.shadow.update(rows_, kMostPutWords), passes_ > 0 && !was_placed);
-  seqs_ = call_.seqs;
+  send(table, leads);
+  seqs_ = call.seqs;
   for (size_t i = 0; i < seqs_.size(); ++i) seqs_[i].block_begin = int32_t(i) * table.shadow.stride();
   placed_ = {.block = table.memory.as<int32_t>(), .num_blocks = int32_t(table.shadow.words().size()), .seqs = seqs_};
+  call_ = std::move(call);
+  is_placed_ = passes_ > 0;
   return placed_;
 }
 
-/// The one that begins with the same page, else the one that was not used for longest; with room.
+/// The one whose first row has the same pages but for the last, which may be new; else the one that was not used for
+/// longest. With room.
 BlockTables::Table& BlockTables::table_for(std::span<const TableRow> rows) {
   Table* found = &*std::ranges::min_element(tables_, {}, &Table::last_use);
-  if (!rows.empty() && !rows[0].pages.empty())
-    for (Table& table : tables_)
-      if (!table.shadow.words().empty() && table.shadow.words()[0] == rows[0].pages[0]) found = &table;
+  if (const size_t pages = rows.empty() ? 0 : rows[0].pages.size(); pages > 0) {
+    const std::span<const int32_t> known = rows[0].pages.first(std::max<size_t>(pages - 1, 1));
+    for (Table& table : tables_) {
+      const std::span<const int32_t> words = table.shadow.words();
+      if (words.size() >= known.size() && std::equal(known.begin(), known.end(), words.begin())) found = &table;
+    }
+  }
   found->last_use = ++num_uses_;
   int32_t stride = kFewestPages;
   for (const TableRow& row : rows) stride = std::max(stride, row.padded);
   const auto num_rows = int32_t(std::max<size_t>(rows.size(), 1));
-  const TableShadow& shadow = found->shadow;
-  if (num_rows <= shadow.rows() && stride <= shadow.stride()) return *found;
-  const auto grown = [](int32_t wanted, int32_t is) { return std::max(is, int32_t(std::bit_ceil(uint32_t(wanted)))); };
-  found->shadow = TableShadow(grown(num_rows, shadow.rows()), grown(stride, shadow.stride()));
+  const int32_t had_rows = found->shadow.rows(), had_stride = found->shadow.stride();
+  if (num_rows <= had_rows && stride <= had_stride) return *found;
+  const auto grown = [](int32_t wanted, int32_t had) {
+    return std::max(had, int32_t(std::bit_ceil(uint32_t(wanted))));
+  };
+  TableShadow shadow(grown(num_rows, had_rows), grown(stride, had_stride));
+  found->shadow = {};                      // nothing is known where the rest fails
   if (found->memory.bytes() > 0) wait_();  // kernels may still read it
   found->memory = DeviceMemory();
-  found->memory = DeviceMemory(found->shadow.words().size_bytes(), queue_.now());
+  found->memory = DeviceMemory(shadow.words().size_bytes(), queue_.now());
+  found->shadow = std::move(shadow);
   return *found;
 }
 
-void BlockTables::send(Table& table, const TableChanges& changes, bool is_first_of_pass) {
+void BlockTables::send(Table& table, bool leads) {
   auto* const to = table.memory.as<int32_t>();
-  // nothing on the list reads a table yet where the pass begins
-  if (!changes.words.empty()) queue_.put_words(to, changes.words, is_first_of_pass);
-  for (const auto& [begin, end] : changes.runs)
-    queue_.send(to + begin, table.shadow.words().data() + begin, (end - begin) * sizeof(int32_t));
+  try {
+    const TableChanges changes = table.shadow.update(rows_, kMostPutWords);
+    if (!changes.words.empty()) queue_.put_words(to, changes.words, leads);
+    for (const auto& [begin, end] : changes.runs)
+      queue_.send(to + begin, table.shadow.words().data() + begin, (end - begin) * sizeof(int32_t));
+  } catch (...) {
+    table.shadow = {};  // what the device has is not known
+    throw;
+  }
 }
 
 }  // namespace paceline::cuda

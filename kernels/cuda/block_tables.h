@@ -53,24 +53,27 @@ class BlockTables {
   /// What tells a call from others of its pass.
   struct Call {
     std::span<const int32_t> block;
+    int block_size = 0;
     std::vector<SeqSpan> seqs;
-    std::vector<int32_t> kv_len;
+    std::vector<int32_t> places;  // of each (places_of)
 
-    bool is_of(const AttentionArgs& args) const;
+    bool operator==(const Call& other) const;
   };
 
   void begin_pass() {
-    if (passes_++ == 0) is_placed_ = false;
+    if (passes_++ == 0) is_placed_ = has_placed_ = false;
   }
   Table& table_for(std::span<const TableRow> rows);
-  void send(Table& table, const TableChanges& changes, bool is_first_of_pass);
+  /// What differs from rows_.
+  void send(Table& table, bool leads);
 
   LaunchQueue& queue_;
   const std::function<void()> wait_;
   std::array<Table, 4> tables_;
   uint64_t num_uses_ = 0;
-  int passes_ = 0;          // that run, one within another
-  bool is_placed_ = false;  // `call_`, in this pass
+  int passes_ = 0;           // that run, one within another
+  bool is_placed_ = false;   // `call_`, in this pass
+  bool has_placed_ = false;  // any, in this pass
   Call call_;
   std::vector<SeqSpan> seqs_;  // of placed_
   std::vector<TableRow> rows_;

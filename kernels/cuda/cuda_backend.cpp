@@ -83,6 +83,7 @@ class CudaBackend final : public Backend {
   void run(uint64_t key, const std::function<void()>& body) override {
     use();
     const cuda::BlockTables::Pass pass(tables_);
+    if (key == kNotRemembered) return body();
     queue_.run_pass(key, [&] {
       state_.begin_pass();
       body();

@@ -100,12 +100,12 @@ __device__ __forceinline__ void multiply_chunk(typename S::Shared& shared, Stage
   const auto give_back = [&](StageWords& words, int slot) {
     words.hold();
     fence_before_copy();
-    arrive(shared_address(&shared.empty[slot]));
-    if constexpr (S::kBlocks > 1) {
+    if constexpr (S::kBlocks > 1) {  // at the neighbour first: behind its own a warp may be a round late
       static_assert(S::kBlocks == 2);
       __syncwarp();
       if (lane == 0) arrive_at_block(shared_address(&shared.empty[slot]), cluster_rank() ^ 1);
     }
+    arrive(shared_address(&shared.empty[slot]));
   };
   StageWords even, odd;
   sums.clear();
@@ -385,6 +385,7 @@ int SumHandover::pairs_at_once() {
   config.numAttrs = 1;
   check(cudaOccupancyMaxActiveClusters(&pairs_at_once_, gemm_split_kernel<ShapePairs>, &config),
         "cudaOccupancyMaxActiveClusters");
+  if (pairs_at_once_ == 0) check(cudaErrorLaunchOutOfResources, "clusters of two blocks");
   return pairs_at_once_;
 }
 
@@ -417,8 +418,10 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
                       .row_tiles = row_tiles,
                       .shares = SplitShares::of(outputs * row_tiles, w.k_chunks, most_teams),
                       .places = handover.places(device, queue.stream)};
+    Epilogue ends = epilogue(args, y);
+    if (!hands_over(args, x)) ends.push = {};
     launch_with({.cluster = dim3(S::kBlocks)}, gemm_split_kernel<S>, dim3(unsigned(split.shares.teams * S::kBlocks)),
-                dim3(S::kBlockThreads), sizeof(typename S::Shared), queue, split, epilogue(args, y));
+                dim3(S::kBlockThreads), sizeof(typename S::Shared), queue, split, ends);
   });
 }
 

@@ -157,6 +157,40 @@ TEST(BlockTables, OfTwoCachesInTurnsOnCuda) {
   }
 }
 
+TEST(BlockTables, PagesMayChangeBehindAPassOnCuda) {
+  if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
+  const auto backend = make_backend("cuda:0", {});
+  constexpr int kBlocks = 40;
+  const TableCache cache(*backend, kBlocks);
+  const std::vector<SeqSpan> seqs = {{.first_row = 0, .num_rows = 1, .block_begin = 0}};
+  const std::vector<int32_t> kv_len = {10 * kTablePage};
+  std::vector<int32_t> block(10);
+  const std::vector<float> values = random_values(kTableHeads * kTableDim, 2);
+  const GuardedRows q(*backend, 1, kTableHeads * kTableDim, values);
+  const auto attended = [&](bool in_pass) {
+    GuardedRows out(*backend, 1, kTableHeads * kTableDim);
+    const auto attend = [&] {
+      backend->attention({.q = q.view(),
+                          .out = out.view(),
+                          .num_heads = kTableHeads,
+                          .scale = 0.125f,
+                          .seqs = seqs,
+                          .kv_len = kv_len,
+                          .block = block,
+                          .paths = {},
+                          .kv = cache.kv.view()});
+    };
+    in_pass ? backend->run(1, attend) : attend();
+    return out.read();
+  };
+  std::iota(block.begin(), block.end(), 0);
+  const std::vector<float> first = attended(true);
+  std::iota(block.begin(), block.end(), 20);
+  const std::vector<float> second = attended(false);
+  EXPECT_NE(first, second) << "other pages at the same address";
+  EXPECT_EQ(second, attended(true));
+}
+
 TEST(BlockTables, LongContextsKeepTheirGraphsOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
   const auto backend = make_backend("cuda:0", {});
