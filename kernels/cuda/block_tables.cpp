@@ -11,7 +11,7 @@ namespace {
 
 constexpr int32_t kFewestPages = 64;  // of a row
 
-bool equal(const SeqSpan& a, const SeqSpan& b) {
+bool are_same(const SeqSpan& a, const SeqSpan& b) {
   return a.first_row == b.first_row && a.num_rows == b.num_rows && a.block_begin == b.block_begin &&
          a.tree_begin == b.tree_begin;
 }
@@ -22,7 +22,7 @@ int32_t pages_for(int32_t places, int block_size) { return (places + block_size 
 
 bool BlockTables::Call::operator==(const Call& other) const {
   return block.data() == other.block.data() && block.size() == other.block.size() && block_size == other.block_size &&
-         std::ranges::equal(seqs, other.seqs, equal) && places == other.places;
+         std::ranges::equal(seqs, other.seqs, are_same) && places == other.places;
 }
 
 const PlacedBlocks& BlockTables::place(const AttentionArgs& args) {
