@@ -6,8 +6,7 @@
 // Served/streams: `ratio`, tokens per second served (streamed, that many clients at once) over those of the engine
 // alone, the median over pairs of turns, and its 95 % interval, `low` to `high`; `first_ms`: how much later the first
 // text of a prompt is there, median. First: the same where the engine is idle before each request, with the interval of
-// the median. Health/streams: how
-// long /health takes beside so many streams, `p50_ms` and `p99_ms`.
+// the median. Health/streams: how long /health takes beside so many streams, `p50_ms` and `p99_ms`.
 //
 // PACELINE_BENCH_MODEL (builtin:target-7m), _TP, _THREADS (of all ranks), _REQUESTS (of a turn), _TOKENS,
 // _TURNS (pairs; many short ones, as a machine's speed changes within seconds).

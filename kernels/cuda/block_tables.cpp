@@ -26,10 +26,10 @@ bool BlockTables::Call::operator==(const Call& other) const {
 }
 
 const PlacedBlocks& BlockTables::place(const AttentionArgs& args) {
-  Call call{.block = args.block,
-            .block_size = args.kv.block_size,
-            .seqs = {args.seqs.begin(), args.seqs.end()},
-            .places = {}};
+  Call& call = asked_;
+  call.block = args.block, call.block_size = args.kv.block_size;
+  call.seqs.assign(args.seqs.begin(), args.seqs.end());
+  call.places.clear();
   for (const SeqSpan& seq : args.seqs) call.places.push_back(places_of(args, seq));
   if (passes_ > 0 && is_placed_ && call == call_) return placed_;
   is_placed_ = false;
@@ -48,7 +48,7 @@ const PlacedBlocks& BlockTables::place(const AttentionArgs& args) {
   seqs_ = call.seqs;
   for (size_t i = 0; i < seqs_.size(); ++i) seqs_[i].block_begin = int32_t(i) * table.shadow.stride();
   placed_ = {.block = table.memory.as<int32_t>(), .num_blocks = int32_t(table.shadow.words().size()), .seqs = seqs_};
-  call_ = std::move(call);
+  std::swap(call_, asked_);
   is_placed_ = passes_ > 0;
   return placed_;
 }

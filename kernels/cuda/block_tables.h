@@ -71,10 +71,10 @@ class BlockTables {
   const std::function<void()> wait_;
   std::array<Table, 4> tables_;
   uint64_t num_uses_ = 0;
-  int passes_ = 0;           // that run, one within another
-  bool is_placed_ = false;   // `call_`, in this pass
-  bool has_placed_ = false;  // any, in this pass
-  Call call_;
+  int passes_ = 0;             // that run, one within another
+  bool is_placed_ = false;     // `call_`, in this pass
+  bool has_placed_ = false;    // any, in this pass
+  Call call_, asked_;          // the one that was placed; one that is asked about
   std::vector<SeqSpan> seqs_;  // of placed_
   std::vector<TableRow> rows_;
   PlacedBlocks placed_;

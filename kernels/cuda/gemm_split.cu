@@ -223,7 +223,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
   __syncwarp();
   const float4* const from = sums_at<S>(split.places, tile.index * split.shares.chunks);
   const unsigned pieces = tile.pieces;
-  constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = S::kRowTiles > 4 ? 2 : 1;
+  constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;
 #pragma unroll 1
   for (int t = begin; t < end; t += kTogether) {
     float4 sum[kStrictChunks][kTogether];

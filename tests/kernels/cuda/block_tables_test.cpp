@@ -19,7 +19,7 @@ struct TableContext {
   int32_t positions = 0;
 };
 
-/// TablePages with values that do not change.
+/// Pages with values that do not change.
 struct TableCache {
   PagedKv kv;
 
@@ -33,6 +33,20 @@ struct TableCache {
     }
   }
 };
+
+AttentionArgs table_attention(const TableCache& cache, const MatView& q, const MatView& out,
+                              const std::vector<SeqSpan>& seqs, const std::vector<int32_t>& kv_len,
+                              const std::vector<int32_t>& block) {
+  return {.q = q,
+          .out = out,
+          .num_heads = kTableHeads,
+          .scale = 0.125f,
+          .seqs = seqs,
+          .kv_len = kv_len,
+          .block = block,
+          .paths = {},
+          .kv = cache.kv.view()};
+}
 
 /// A row of each context, in two layers of one pass; the second reads what the first gives.
 std::vector<float> run_tables(Backend& backend, const TableCache& cache,
@@ -48,15 +62,7 @@ std::vector<float> run_tables(Backend& backend, const TableCache& cache,
   GuardedRows q(backend, m, kTableHeads * kTableDim, random_values(size_t(m * kTableHeads * kTableDim), 2)),
       first(backend, m, kTableHeads * kTableDim), second(backend, m, kTableHeads * kTableDim);
   const auto attend = [&](const MatView& from, const MatView& to) {
-    backend.attention({.q = from,
-                       .out = to,
-                       .num_heads = kTableHeads,
-                       .scale = 0.125f,
-                       .seqs = seqs,
-                       .kv_len = kv_len,
-                       .block = block,
-                       .paths = {},
-                       .kv = cache.kv.view()});
+    backend.attention(table_attention(cache, from, to, seqs, kv_len, block));
   };
   backend.run(uint64_t(m), [&] {
     attend(q.view(), first.view());
@@ -169,17 +175,7 @@ TEST(BlockTables, PagesMayChangeBehindAPassOnCuda) {
   const GuardedRows q(*backend, 1, kTableHeads * kTableDim, values);
   const auto attended = [&](bool in_pass) {
     GuardedRows out(*backend, 1, kTableHeads * kTableDim);
-    const auto attend = [&] {
-      backend->attention({.q = q.view(),
-                          .out = out.view(),
-                          .num_heads = kTableHeads,
-                          .scale = 0.125f,
-                          .seqs = seqs,
-                          .kv_len = kv_len,
-                          .block = block,
-                          .paths = {},
-                          .kv = cache.kv.view()});
-    };
+    const auto attend = [&] { backend->attention(table_attention(cache, q.view(), out.view(), seqs, kv_len, block)); };
     in_pass ? backend->run(1, attend) : attend();
     return out.read();
   };
