@@ -62,7 +62,7 @@ void LaunchQueue::reserve(size_t bytes, size_t pieces) {
 void* LaunchQueue::stage(const void* host, size_t bytes) {
   if (!is_listing_) return ring_.stage(host, bytes);
   for (const Piece& piece : pieces_)
-    if (piece.host == host && piece.bytes == bytes && std::memcmp(pass_bytes_.data() + piece.at, host, bytes) == 0)
+    if (piece.bytes == bytes && std::memcmp(pass_bytes_.data() + piece.at, host, bytes) == 0)
       return pass_memory_.as<char>() + piece.at;
   const size_t taken = std::bit_ceil(std::max(bytes, kFewestBytes));
   if (used_ + taken > kPassBytes) {
@@ -72,7 +72,7 @@ void* LaunchQueue::stage(const void* host, size_t bytes) {
   }
   const size_t at = std::exchange(used_, used_ + taken);
   if (bytes > 0) std::memcpy(pass_bytes_.data() + at, host, bytes);
-  if (bytes > 0) pieces_.push_back({.host = host, .bytes = bytes, .at = at});
+  if (bytes > 0) pieces_.push_back({.bytes = bytes, .at = at});
   return pass_memory_.as<char>() + at;
 }
 

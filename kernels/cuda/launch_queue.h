@@ -36,8 +36,8 @@ class LaunchQueue {
   /// For queries: nothing is sent.
   cudaStream_t stream() const { return stream_.stream; }
 
-  /// Device memory that holds the bytes for the kernels that are given out next: until the ring comes round, within a
-  /// pass until its end.
+  /// Device memory that holds the bytes for the kernels that are given out next, which only read: until the ring comes
+  /// round, within a pass until its end. A pass holds equal bytes once, wherever on the host they lay.
   void* stage(const void* host, size_t bytes);
   /// The next calls may stage `bytes` in `pieces` pieces without overwriting one another.
   void reserve(size_t bytes, size_t pieces);
@@ -63,7 +63,6 @@ class LaunchQueue {
   static constexpr size_t kPassBytes = 16 * kMostPutBytes;  // staged in a pass, at most
   static constexpr size_t kFewestBytes = 64;                // that a piece takes
   struct Piece {
-    const void* host;
     size_t bytes, at;
   };
 
