@@ -358,8 +358,8 @@ bool copies_boxes(const AttentionArgs& args, const cudaDeviceProp& device) {
 
 bool attention_takes_whole_lines(const AttentionArgs& args, int num_tiles, int most_lines,
                                  const cudaDeviceProp& device) {
-  // what many lines leave for the merge is more than what few keys more at once would gain
-  const int fewest = most_lines <= kFewLines ? device.multiProcessorCount * 3 / 4 : device.multiProcessorCount;
+  // what chunks of many lines leave for the merge costs more than SMs without work
+  const int fewest = most_lines <= kFewLines ? device.multiProcessorCount * 3 / 4 : device.multiProcessorCount / 5;
   return attention_line_tile(args) == kMmaLines && num_tiles * args.kv.num_kv_heads >= fewest;
 }
 
