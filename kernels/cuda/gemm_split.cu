@@ -193,7 +193,7 @@ __device__ __forceinline__ void multiply_piece(typename S::Shared& shared, const
 template <class S>
 __device__ SharedTile shared_tile(const Split& split, int index, int team) {
   const SplitShares::Sharers sharers = split.shares.sharers(index);
-  const int tile = split.shares.first_over() + index, number = team - sharers.first;
+  const int tile = split.shares.whole + index, number = team - sharers.first;
   const int row_tiles = row_tiles_of<S>(split, part_of<S>(split, tile).group);
   return {.index = index,
           .number = tile,
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     while (!at.walk.is_over) {
       const int tile = at.walk.tile;
       const bool is_left_over = at.walk.is_left_over();
-      const int place = is_left_over ? (tile - shares.first_over()) * shares.chunks + at.walk.chunk : 0;
+      const int place = is_left_over ? (tile - shares.whole) * shares.chunks + at.walk.chunk : 0;
       const int row_tiles = row_tiles_of<S>(split, part_of<S>(split, tile).group);
       const int count = is_left_over ? piece_chunks(at.walk.chunk, at.walk.end) : shares.chunks;
       multiply_piece(shared, half, at, count, row_tiles, sums);

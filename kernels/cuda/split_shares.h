@@ -25,27 +25,25 @@ PACELINE_MATH constexpr unsigned pieces_of(int begin, int end) {
   return pieces;
 }
 
-/// Tiles are numbered; those from turns * teams on are left over. Their chunks, one after another, are items, of which
-/// each team takes `share` side by side, as long as there are any: never more than the chunks of a tile.
+/// Tiles are numbered; the first `whole` are taken as a whole, in turns. The chunks of those left over, one after
+/// another, are items, of which each team takes `share` side by side, as long as there are any: fewer than the chunks
+/// of a tile, as else some teams take one more whole tile.
 struct SplitShares {
   int chunks;  // of a tile: 1, 2, 4 or 8
   int teams;
-  int turns;  // whole tiles of a team
+  int whole;
   int over;   // tiles left over
   int share;  // items of a team, at most
 
   /// tiles, chunks, most_teams >= 1
   static SplitShares of(int tiles, int chunks, int most_teams) {
-    const int teams = std::min(most_teams, tiles * chunks), turns = tiles / teams, over = tiles % teams;
-    return {.chunks = chunks,
-            .teams = teams,
-            .turns = turns,
-            .over = over,
-            .share = std::max(1, (over * chunks + teams - 1) / teams)};
+    const int teams = std::min(most_teams, tiles * chunks), over = tiles % teams;
+    const int share = (over * chunks + teams - 1) / teams;
+    if (share == chunks) return {.chunks = chunks, .teams = teams, .whole = tiles, .over = 0, .share = 1};
+    return {.chunks = chunks, .teams = teams, .whole = tiles - over, .over = over, .share = std::max(1, share)};
   }
   PACELINE_MATH int items() const { return over * chunks; }
   PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }
-  PACELINE_MATH int first_over() const { return turns * teams; }
 
   /// The teams that share a tile that is left over, the index-th of those.
   struct Sharers {
@@ -73,25 +71,25 @@ struct SplitShares {
 struct SplitWalk {
   const SplitShares& shares;
   int tile, chunk;
-  int end;    // of the tile's chunks that come one after another
-  int whole;  // the next tile that is the team's alone
+  int end;         // of the tile's chunks that come one after another
+  int next_whole;  // tile that is the team's alone
   int item, stop;
   bool is_over = false;
 
   PACELINE_MATH SplitWalk(const SplitShares& shares_, int team)
-      : shares(shares_), whole(team), item(shares_.first_item(team)), stop(shares_.first_item(team + 1)) {
+      : shares(shares_), next_whole(team), item(shares_.first_item(team)), stop(shares_.first_item(team + 1)) {
     next_tile();
   }
-  PACELINE_MATH bool is_left_over() const { return tile >= shares.first_over(); }
+  PACELINE_MATH bool is_left_over() const { return tile >= shares.whole; }
   PACELINE_MATH void next_tile() {
     if (item < stop) {
       const int index = item / shares.chunks;
-      tile = shares.first_over() + index, chunk = item - index * shares.chunks;
+      tile = shares.whole + index, chunk = item - index * shares.chunks;
       end = chunk + stop - item < shares.chunks ? chunk + stop - item : shares.chunks;
       item += end - chunk;
-    } else if (whole < shares.first_over()) {
-      tile = whole, chunk = 0, end = shares.chunks;
-      whole += shares.teams;
+    } else if (next_whole < shares.whole) {
+      tile = next_whole, chunk = 0, end = shares.chunks;
+      next_whole += shares.teams;
     } else {
       is_over = true;
     }

@@ -38,8 +38,17 @@ TEST(SplitShares, EveryChunkIsTakenOnceAndInOrderWithinItsTeam) {
     }
     for (const int times : taken) ASSERT_EQ(times, 1) << of.tiles << ' ' << of.chunks << ' ' << of.teams;
     EXPECT_EQ(most, (of.tiles * of.chunks + shares.teams - 1) / shares.teams);
-    EXPECT_GE(least, shares.turns * of.chunks);
+    EXPECT_GE(least, shares.whole / shares.teams * of.chunks);
   }
+}
+
+TEST(SplitShares, NobodySharesATileThatATeamCouldTakeAlone) {
+  for (const Case& of : cases()) {
+    const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
+    for (int index = 0; index < shares.over; ++index) EXPECT_GT(shares.sharers(index).count, 1);
+  }
+  EXPECT_EQ(SplitShares::of(64, 8, 66).over, 0);
+  EXPECT_EQ(SplitShares::of(57, 8, 66).over, 57);
 }
 
 TEST(SplitShares, WhatIsLeftOverComesFirst) {
@@ -62,7 +71,7 @@ TEST(SplitShares, SharersAndPiecesAreThoseOfTheWalks) {
     std::vector<std::vector<int>> teams(size_t(shares.over));
     for (int team = 0; team < shares.teams; ++team)
       for (SplitWalk walk(shares, team); !walk.is_over && walk.is_left_over();) {
-        const size_t index = size_t(walk.tile - shares.first_over());
+        const size_t index = size_t(walk.tile - shares.whole);
         const int count = piece_chunks(walk.chunk, walk.end);
         ASSERT_EQ(walk.chunk % count, 0);
         pieces.at(index) |= 1u << walk.chunk;
