@@ -6,7 +6,8 @@
 //                 └───────────────────── what the step has made final ◀─────────────────────┘
 //
 // The HTTP thread owns connections, open answers and counters; the text thread parses bodies, renders templates and
-// encodes; the engine's thread waits for neither.
+// encodes, and compiles forms; the engine's thread waits for neither. A short body without a form does not go to the
+// text thread while few requests are open.
 
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "engine/engine_loop.h"
@@ -71,9 +73,16 @@ class OpenAiServer {
     int index = 0;
   };
 
+  using Prepared = std::variant<PreparedRequest, HttpReply>;  // or why not
+
+  /// make(): a PreparedRequest. On the HTTP or the text thread.
+  template <typename Make>
+  Prepared prepare(const Make& make) const;
+
   // On the HTTP thread.
   void handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange);
   void generate(ApiKind kind, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
+  void answer(Prepared prepared, const std::shared_ptr<HttpExchange>& exchange);
   void admit(PreparedRequest prepared, const std::shared_ptr<HttpExchange>& exchange);
   void deliver();
   void take(const ChoiceOf& choice, const Emitted& emitted);

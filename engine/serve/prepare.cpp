@@ -76,7 +76,7 @@ std::string compact(const Json& json) { return json.dump(-1, ' ', false, Json::e
 }  // namespace
 
 PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const RequestRules& rules,
-                                   const ServedModel& model, const RequestLimits& limits, GrammarCache& grammars) {
+                                   const ServedModel& model, const RequestLimits& limits) {
   PreparedRequest prepared;
   GenerationRequest& request = prepared.request = parse_generation_request(kind, body, rules);
   const int64_t num_prompts = kind == ApiKind::chat ? 1 : int64_t(request.prompts.size());
@@ -109,13 +109,16 @@ PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const Re
     }
     prepared.params.push_back(std::move(params));
   }
-  if (request.output) {
-    prepared.grammar = grammars.find(*request.output);
-    prepared.grammar_ends = rules.eos_token_ids;
-    prepared.grammar_ends.insert(prepared.grammar_ends.end(), request.sampling.stop_token_ids.begin(),
-                                 request.sampling.stop_token_ids.end());
-  }
   return prepared;
+}
+
+void prepare_form(PreparedRequest& prepared, const RequestRules& rules, GrammarCache& grammars) {
+  const GenerationRequest& request = prepared.request;
+  if (!request.output) return;
+  prepared.grammar = grammars.find(*request.output);
+  prepared.grammar_ends = rules.eos_token_ids;
+  prepared.grammar_ends.insert(prepared.grammar_ends.end(), request.sampling.stop_token_ids.begin(),
+                               request.sampling.stop_token_ids.end());
 }
 
 std::string tokenize_body(std::string_view body, const RequestRules& rules, const ServedModel& model,

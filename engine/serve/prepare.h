@@ -1,6 +1,6 @@
 #pragma once
 // From a request's body to what the engine takes: text rendered and encoded, limits checked. Slow where a prompt is
-// long: a thread of its own does it.
+// long or a form is new: a thread of its own does it.
 
 #include <memory>
 #include <optional>
@@ -26,15 +26,16 @@ struct PreparedRequest {
   GenerationRequest request;
   std::vector<std::vector<int32_t>> prompts;  // ids; at least one
   std::vector<SamplingParams> params;         // of each prompt's first choice; seed: void without request.seed
-  std::shared_ptr<CompiledGrammar> grammar;   // of all choices; null: any text
+  std::shared_ptr<CompiledGrammar> grammar;   // of all choices; null: any text, or not made yet
   std::vector<int32_t> grammar_ends;          // tokens that may follow the whole text
 };
 
-/// Throws ApiError: what the parser throws, and 400 for a prompt that is empty, does not fit the context with the
-/// output that it asks for, or can never fit the KV pool, for more sequences than max_queue, and for a form that
-/// `grammars` does not take.
+/// All but a form. Throws ApiError: what the parser throws, and 400 for a prompt that is empty, does not fit the
+/// context with the output that it asks for, or can never fit the KV pool, and for more sequences than max_queue.
 PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const RequestRules& rules,
-                                   const ServedModel& model, const RequestLimits& limits, GrammarCache& grammars);
+                                   const ServedModel& model, const RequestLimits& limits);
+/// The form that the request asks for, if any. Throws ApiError for one that `grammars` does not take.
+void prepare_form(PreparedRequest& prepared, const RequestRules& rules, GrammarCache& grammars);
 
 /// The bodies of the answers of /tokenize and /detokenize. Throw ApiError.
 std::string tokenize_body(std::string_view body, const RequestRules& rules, const ServedModel& model,
