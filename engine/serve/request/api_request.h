@@ -59,7 +59,7 @@ struct GenerationRequest {
   bool continuous_usage = false;  // stream_options.continuous_usage_stats
   bool return_token_ids = false;
   std::optional<StructuredOutput> output;  // none: any text
-  bool return_draft_flags = false;  // of each token its text, and whether it is a draft that was kept
+  bool return_draft_flags = false;         // of each token its text, and whether it is a draft that was kept
 };
 
 /// Throws ApiError (400, or 404 for a model that is not served).
