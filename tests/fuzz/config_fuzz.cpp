@@ -1,7 +1,7 @@
 // Experiment files: JSON with comments and YAML, from scanning to a checked configuration.
 
-#include "experiments/config/file/tree.h"
 #include "experiments/config/file/load.h"
+#include "experiments/config/file/tree.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
