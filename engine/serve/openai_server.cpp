@@ -29,6 +29,18 @@ HttpReply error_reply(const ApiError& error) {
   return reply;
 }
 
+/// What make() returns, or the answer that says why not. what: that it encodes.
+template <typename Make>
+auto or_error(std::string_view what, const Make& make) -> std::variant<decltype(make()), HttpReply> {
+  try {
+    return make();
+  } catch (const ApiError& error) {
+    return error_reply(error);
+  } catch (const std::exception&) {  // of a model's file: its pattern blows up on this text
+    return error_reply({.status = 500, .message = fmt::format("the {} could not be encoded", what)});
+  }
+}
+
 HttpReply json_reply(const Json& body) { return {.body = body.dump()}; }
 
 uint64_t random_seed() {
@@ -177,32 +189,34 @@ void OpenAiServer::generate(ApiKind kind, HttpRequest request, std::shared_ptr<H
   const bool is_short =
       request.body.size() <= kShortBodyBytes && num_open_.load(std::memory_order_relaxed) < kFewRequests;
   num_open_.fetch_add(1, std::memory_order_relaxed);
-  auto body = std::make_shared<std::string>(std::move(request.body));
-  if (is_short) {
-    Prepared prepared = prepare([&] { return prepare_generation(kind, *body, rules_, model_, loop_->limits()); });
-    const auto* const plain = std::get_if<PreparedRequest>(&prepared);
-    if (!plain || !plain->request.output) return answer(std::move(prepared), exchange);
+  if (!is_short) {
+    return text_.post([this, kind, body = std::make_shared<std::string>(std::move(request.body)),
+                       exchange = std::move(exchange)] { prepare_form_and_answer(prepare(kind, *body), exchange); });
   }
-  text_.post([this, kind, body = std::move(body), exchange = std::move(exchange)] {
-    auto prepared = std::make_shared<Prepared>(prepare([&] {
-      PreparedRequest made = prepare_generation(kind, *body, rules_, model_, loop_->limits());
-      prepare_form(made, rules_, grammars_);
-      return made;
-    }));
-    http_.post([this, prepared, exchange] { answer(std::move(*prepared), exchange); });
+  Prepared prepared = prepare(kind, request.body);
+  const auto* const made = std::get_if<PreparedRequest>(&prepared);
+  if (!made || !made->request.output) return answer(std::move(prepared), exchange);
+  text_.post([this, prepared = std::make_shared<Prepared>(std::move(prepared)), exchange = std::move(exchange)] {
+    prepare_form_and_answer(std::move(*prepared), exchange);
   });
 }
 
-template <typename Make>
-OpenAiServer::Prepared OpenAiServer::prepare(const Make& make) const {
-  try {
+OpenAiServer::Prepared OpenAiServer::prepare(ApiKind kind, std::string_view body) const {
+  return or_error("prompt", [&] {
     if (fails_at(options_.http.failpoints, Failpoint::tokenize)) throw std::bad_alloc();
-    return make();
-  } catch (const ApiError& error) {
-    return error_reply(error);
-  } catch (const std::exception&) {  // of a model's file: its pattern blows up on this text
-    return error_reply({.status = 500, .message = "the prompt could not be encoded"});
-  }
+    return prepare_generation(kind, body, rules_, model_, loop_->limits());
+  });
+}
+
+void OpenAiServer::prepare_form_and_answer(Prepared prepared, const std::shared_ptr<HttpExchange>& exchange) {
+  if (auto* const made = std::get_if<PreparedRequest>(&prepared))
+    prepared = or_error("prompt", [&] {
+      prepare_form(*made, rules_, grammars_);
+      return std::move(*made);
+    });
+  http_.post([this, prepared = std::make_shared<Prepared>(std::move(prepared)), exchange] {
+    answer(std::move(*prepared), exchange);
+  });
 }
 
 void OpenAiServer::answer(Prepared prepared, const std::shared_ptr<HttpExchange>& exchange) {
@@ -375,15 +389,12 @@ void OpenAiServer::answer_text(HttpRequest request, std::shared_ptr<HttpExchange
                                std::string (OpenAiServer::*body)(std::string_view) const) {
   text_.post(
       [this, body, sent = std::make_shared<std::string>(std::move(request.body)), exchange = std::move(exchange)] {
-        HttpReply reply;
-        try {
+        auto made = or_error("text", [&] {
           if (fails_at(options_.http.failpoints, Failpoint::tokenize)) throw std::bad_alloc();
-          reply.body = (this->*body)(*sent);
-        } catch (const ApiError& error) {
-          reply = error_reply(error);
-        } catch (const std::exception&) {
-          reply = error_reply({.status = 500, .message = "the text could not be encoded"});
-        }
+          return (this->*body)(*sent);
+        });
+        auto* const text = std::get_if<std::string>(&made);
+        HttpReply reply = text ? HttpReply{.body = std::move(*text)} : std::move(std::get<HttpReply>(made));
         http_.post([exchange, reply = std::move(reply)] { exchange->reply(reply); });
       });
 }

@@ -75,9 +75,10 @@ class OpenAiServer {
 
   using Prepared = std::variant<PreparedRequest, HttpReply>;  // or why not
 
-  /// make(): a PreparedRequest. On the HTTP or the text thread.
-  template <typename Make>
-  Prepared prepare(const Make& make) const;
+  /// All but a form. On the HTTP or the text thread.
+  Prepared prepare(ApiKind kind, std::string_view body) const;
+  /// On the text thread.
+  void prepare_form_and_answer(Prepared prepared, const std::shared_ptr<HttpExchange>& exchange);
 
   // On the HTTP thread.
   void handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange);

@@ -37,9 +37,9 @@ struct SplitShares {
 
   /// tiles, chunks, most_teams >= 1
   static SplitShares of(int tiles, int chunks, int most_teams) {
-    const int teams = std::min(most_teams, tiles * chunks), over = tiles % teams;
-    const int share = (over * chunks + teams - 1) / teams;
-    if (share == chunks) return {.chunks = chunks, .teams = teams, .whole = tiles, .over = 0, .share = 1};
+    const int teams = std::min(most_teams, tiles * chunks);
+    int over = tiles % teams, share = (over * chunks + teams - 1) / teams;
+    if (share == chunks) over = share = 0;
     return {.chunks = chunks, .teams = teams, .whole = tiles - over, .over = over, .share = std::max(1, share)};
   }
   PACELINE_MATH int items() const { return over * chunks; }
