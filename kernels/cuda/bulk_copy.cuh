@@ -66,6 +66,20 @@ __device__ __forceinline__ void copy_here(uint32_t to, const void* from, uint32_
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
+/// Of what is read once: the L2 gives its place away first, and keeps what is read again.
+__device__ __forceinline__ uint64_t read_once() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// As copy_here(), of what is read once.
+__device__ __forceinline__ void copy_once(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(read_once())
+      : "memory");
+}
 /// The block's place in its cluster.
 __device__ __forceinline__ uint32_t cluster_rank() {
   uint32_t rank;
@@ -76,13 +90,13 @@ __device__ __forceinline__ uint32_t cluster_rank() {
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// As copy_here(), to the same place of each block of the cluster whose bit is set, and its barrier there.
-__device__ __forceinline__ void copy_to_cluster(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier,
-                                                unsigned blocks) {
+/// As copy_once(), to the same place of each block of the cluster whose bit is set, and its barrier there.
+__device__ __forceinline__ void copy_once_to_cluster(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier,
+                                                     unsigned blocks) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
-      "%4;" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier), "h"(uint16_t(blocks))
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1], "
+      "%2, [%3], %4, %5;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "h"(uint16_t(blocks)), "l"(read_once())
       : "memory");
 }
 /// At the barrier that lies there in another block of the cluster.

@@ -167,9 +167,9 @@ struct WeightCopy {
     if (my_tile < num_tiles) {
       const uint32_t to = shared_address(shared.weights[slot][my_tile]);
       if constexpr (S::kBlocks == 1)
-        copy_here(to, from, bytes, full);
+        copy_once(to, from, bytes, full);
       else
-        copy_to_cluster(to, from, bytes, full, (1u << S::kBlocks) - 1);
+        copy_once_to_cluster(to, from, bytes, full, (1u << S::kBlocks) - 1);
     }
     from += kStageSteps * 32;
   }

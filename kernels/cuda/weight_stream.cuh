@@ -123,8 +123,8 @@ class WarpStream {
     const uint32_t barrier = barrier_ + newest_ * 8, to = ring_address_ + newest_ * (kStageWords * sizeof(uint4));
     const uint32_t bytes = uint32_t(strip_.steps_at(walk_)) * 32 * sizeof(uint4);
     expect_bytes(barrier, bytes * kTiles);
-    copy_here(to, from_, bytes, barrier);
-    if (kTiles == 2) copy_here(to + kSteps * 32 * sizeof(uint4), from_ + to_second_, bytes, barrier);
+    copy_once(to, from_, bytes, barrier);
+    if (kTiles == 2) copy_once(to + kSteps * 32 * sizeof(uint4), from_ + to_second_, bytes, barrier);
     from_ += kSteps * 32;
     if (walk_.advance()) begin_piece();
   }
