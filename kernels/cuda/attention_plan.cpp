@@ -185,6 +185,13 @@ void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceP
   plan.num_merged = int32_t(slices.merged.size());
 }
 
+/// Whether blocks of kFewLines, whose lines warps share, do so all. They are faster than those of kMmaLines then.
+bool shared_lines_run_at_once(const AttentionArgs& args, const cudaDeviceProp& device) {
+  int64_t tiles = 0;
+  for (const SeqSpan& seq : args.seqs) tiles += (int64_t{seq.num_rows} * group_of(args) + kFewLines - 1) / kFewLines;
+  return tiles * args.kv.num_kv_heads <= device.multiProcessorCount;
+}
+
 }  // namespace
 
 AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device) {
@@ -209,7 +216,8 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
       cut_long(args, scratch_bytes, device, fills_device, slices);
     plan.whole = fills_device || plan.num_merged > 0;
   }
-  const int line_tile = attention_line_tile(args, plan.whole);
+  const bool share_lines = plan.whole && !has_trees && plan.num_merged == 0 && shared_lines_run_at_once(args, device);
+  const int line_tile = share_lines ? kFewLines : attention_line_tile(args, plan.whole);
   if (plan.most_lines > line_tile || (has_trees && !plan.whole)) find_tiles(line_tile);
   slices.line_tile = line_tile;
   if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device);
@@ -250,6 +258,8 @@ bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const Atte
                       const AttentionPlan& plan) {
   const KvView& kv = args.kv;
   if (!turns_queries(rope, args) || !attention_is_few(plan) || !args.paths.place.empty()) return false;
+  // of whole lines in several tiles each would take the keys of all before it
+  if (plan.whole && plan.num_merged == 0 && plan.num_tiles > int32_t(args.seqs.size())) return false;
   if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k || store.kv.v != kv.v)
     return false;
   for (const MatView& rows : {store.k, store.v})

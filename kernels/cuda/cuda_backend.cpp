@@ -465,7 +465,7 @@ void CudaBackend::rope_attention(const RopeArgs& rope_args, const StoreKvArgs& s
     RopeArgs rope = rope_args;
     StoreKvArgs staged = store;
     cuda::FreshRows fresh;
-    if (factors && !cuda::attention_is_few(plan) && cuda::turns_queries(rope_args, args)) {
+    if (factors && plan.whole && cuda::turns_queries(rope_args, args)) {
       fresh.factors = factors;
       rope.x = store.k;
       rope.num_heads = store.kv.num_kv_heads;

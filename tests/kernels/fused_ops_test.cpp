@@ -108,6 +108,7 @@ TEST_P(FusedOps, RopeAttentionHasTheBitsOfItsParts) {
       add({{63, 3}, {62, 1}, {0, 5}}, 16, {.infinite_row = 4});
       add({{90, 4}}, 16, {.num_unused = 1});
       add({{100, 2}}, 16, {.num_heads = 3, .group = 2, .head_offset = 1});
+      add({{5, 220}}, 16);  // enough for tiles of all keys, of lines that warps share
       if (dim != 96) add({{5, 300}, {0, 400}, {70, 600}}, 16);  // enough for warps that take lines alone
       for (const int num_seqs : {60, 80}) {  // enough for blocks that take all keys, alone on their SMs or not
         std::vector<std::pair<int, int>> seqs;
