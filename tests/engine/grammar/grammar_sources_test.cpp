@@ -88,7 +88,9 @@ TEST(GrammarSources, RegularExpressionsMatchWhatPcreMatches) {
       // match_at finds no empty match.
       const bool expected = !text.empty() && matcher.match_at(pcre, text, 0) == text.size();
       matched += expected;
-      if (!text.empty()) ASSERT_EQ(reader.matches(text), expected) << text;
+      if (!text.empty()) {
+        ASSERT_EQ(reader.matches(text), expected) << text;
+      }
     }
   }
   EXPECT_GT(matched, 5000u);
