@@ -4,6 +4,7 @@
 // before they are rounded, for they could round to a normal number. After the simd header.
 
 #include "kernels/cpu/floats16.h"
+#include "kernels/cpu/storage.h"
 #include "kernels/cpu/subnormals.h"
 
 namespace paceline {

@@ -1,4 +1,4 @@
-// The house's rules that a reader of includes can check: rows, devices, ISA files, file sizes.
+// The house's rules that a reader of includes can check: rows, devices, ISA files, file sizes, types that are seen.
 
 #include <algorithm>
 #include <filesystem>
@@ -233,6 +233,84 @@ TEST(Layering, TheTreeKeepsTheRules) {
   EXPECT_GT(num_includes, 300u);
   EXPECT_GE(num_isa, 7u);
   for (const std::string& problem : problems(sources)) ADD_FAILURE() << problem;
+}
+
+/// Without comments and quoted text.
+std::string code_of(const std::string& text) {
+  static const std::regex kProse(R"re(//[^\n]*|/\*[^]*?\*/|R"(\w*)\([^]*?\)\1"|"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)+')re");
+  return std::regex_replace(text, kProse, " ");
+}
+
+/// Types that a file names; that it declares in any way; and defines outside of others.
+struct Types {
+  std::set<std::string> named, declared, defined;
+};
+
+Types types_of(const std::string& text) {
+  static const std::regex kDeclared(
+      R"((^|\n)?([ \t]*)(?:class|struct|enum|enum class|using|typename) +(?:alignas\([^)]*\) +)?([A-Z]\w+)( *(?:final *)?(?::[^;{}]*)?[{=])?)");
+  static const std::regex kNamed(R"([.>]?\b[A-Z]\w+)");
+  const std::string code = code_of(text);
+  Types types;
+  for (std::sregex_iterator at(code.begin(), code.end(), kNamed), end; at != end; ++at)
+    if (const std::string name = at->str(); name[0] != '.' && name[0] != '>') types.named.insert(name);
+  for (std::sregex_iterator at(code.begin(), code.end(), kDeclared), end; at != end; ++at) {
+    types.declared.insert((*at)[3]);
+    const bool is_outside = (at->position() == 0 || (*at)[1].length() > 0) && (*at)[2].length() == 0;
+    if (is_outside && (*at)[4].matched) types.defined.insert((*at)[3]);
+  }
+  return types;
+}
+
+/// One line for each type that a file names and whose header it does not see. Builds of many files at once hide these.
+std::vector<std::string> unseen_types(const std::vector<Source>& sources) {
+  std::map<std::string, Types> types;
+  std::map<std::string, std::vector<std::string>> includes, headers;
+  for (const Source& source : sources) {
+    types[source.path] = types_of(source.text);
+    for (const Include& include : includes_of(source.text))
+      if (include.quoted) includes[source.path].push_back(include.name);
+    for (const std::string& name : types[source.path].defined) headers[name].push_back(source.path);
+  }
+  std::vector<std::string> found;
+  for (const Source& source : sources) {
+    if (!ends_with(source.path, ".h") && !ends_with(source.path, ".cpp")) continue;  // others are parts of a file
+    std::vector<std::string> open{source.path};
+    std::set<std::string> seen{source.path}, known;
+    while (!open.empty()) {
+      const std::string path = open.back();
+      open.pop_back();
+      known.insert(types[path].declared.begin(), types[path].declared.end());
+      for (const std::string& name : includes[path])
+        if (seen.insert(name).second) open.push_back(name);
+    }
+    for (const std::string& name : types[source.path].named) {
+      const auto declared = headers.find(name);
+      if (known.contains(name) || declared == headers.end() || declared->second.size() != 1) continue;
+      if (ends_with(declared->second[0], ".h"))
+        found.push_back(fmt::format("{} names {} and does not see {}", source.path, name, declared->second[0]));
+    }
+  }
+  return found;
+}
+
+TEST(Layering, FilesSeeTheTypesThatTheyName) {
+  const auto sources = read_tree({"kernels", "engine", "speculative", "experiments"});
+  for (const std::string& problem : unseen_types(sources)) ADD_FAILURE() << problem;
+}
+
+TEST(Layering, TypesThatAreNotSeenAreFound) {
+  const std::vector<Source> sources = {
+      {"engine/a.h", "enum class Kind { one };\nstruct Batch {\n  struct Row {};\n};\n"},
+      {"engine/b.h", "#include \"engine/a.h\"\n"},
+      {"engine/through.cpp", "#include \"engine/b.h\"\nBatch batch;\n"},
+      {"engine/forward.cpp", "struct Batch;\nvoid take(const Batch& batch);\n"},
+      {"engine/prose.cpp", "// Batch\nconst char* text = \"Batch\";\n"},
+      {"engine/member.cpp", "auto x = y.Batch + z->Kind;\n"},
+      {"engine/none.cpp", "Batch batch;\nKind kind;\nRow row;\n"}};
+  EXPECT_EQ(unseen_types(sources),
+            (std::vector<std::string>{"engine/none.cpp names Batch and does not see engine/a.h",
+                                      "engine/none.cpp names Kind and does not see engine/a.h"}));
 }
 
 TEST(Layering, TestFilesAreShortToo) {
