@@ -258,7 +258,7 @@ bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const Atte
                       const AttentionPlan& plan) {
   const KvView& kv = args.kv;
   if (!turns_queries(rope, args) || !attention_is_few(plan) || !args.paths.place.empty()) return false;
-  // of whole lines in several tiles each would take the keys of all before it
+  // of a sequence in several tiles of whole lines, each would take the keys of all rows before its own
   if (plan.whole && plan.num_merged == 0 && plan.num_tiles > int32_t(args.seqs.size())) return false;
   if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k || store.kv.v != kv.v)
     return false;
