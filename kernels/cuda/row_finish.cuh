@@ -7,8 +7,7 @@
 
 namespace paceline::cuda {
 
-/// All but silu, called: they stand once in a kernel, as four formulas at each place are more than the instruction
-/// cache holds.
+/// All but silu, called: few models have them, and in line they are a fifth of a kernel's instructions.
 static __device__ __noinline__ Floats<4> activated_four(Activation activation, Floats<4> x) {
   switch (activation) {
     case Activation::gelu: return math::gelu(x);
