@@ -7,17 +7,14 @@
 
 namespace paceline::cuda {
 
-/// All but silu, called: few models have them, and in line they are a fifth of a kernel's instructions.
+/// For all but silu, called: few models have them, and in line they are a fifth of a kernel's instructions.
 static __device__ __noinline__ Floats<4> activated_four(Activation activation, Floats<4> x) {
-  switch (activation) {
-    case Activation::gelu: return math::gelu(x);
-    case Activation::gelu_tanh: return math::gelu_tanh(x);
-    default: return math::relu(x);
-  }
+  return math::activate(activation, x);
 }
 /// math::activate
 template <int kCount>
 __device__ __forceinline__ Floats<kCount> activated(Activation activation, Floats<kCount> x) {
+  static_assert(kCount % 4 == 0);
   if (activation == Activation::silu) return math::silu(x);
 #pragma unroll
   for (int i = 0; i < kCount; i += 4) {
