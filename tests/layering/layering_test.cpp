@@ -1,6 +1,7 @@
 // The house's rules that a reader of includes can check: rows, devices, ISA files, file sizes, types that are seen.
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -118,6 +119,31 @@ std::vector<Include> includes_of(const std::string& text) {
   return found;
 }
 
+/// Of each file, the quoted ones.
+using IncludeNames = std::map<std::string, std::vector<std::string>>;
+
+IncludeNames quoted_includes(const std::vector<Source>& sources) {
+  IncludeNames names;
+  for (const Source& source : sources)
+    for (const Include& include : includes_of(source.text))
+      if (include.quoted) names[source.path].push_back(include.name);
+  return names;
+}
+
+/// The file itself and all that it includes, directly or not.
+std::set<std::string> seen_from(const std::string& path, const IncludeNames& includes) {
+  std::vector<std::string> open{path};
+  std::set<std::string> seen{path};
+  while (!open.empty()) {
+    const auto names = includes.find(open.back());
+    open.pop_back();
+    if (names == includes.end()) continue;
+    for (const std::string& name : names->second)
+      if (seen.insert(name).second) open.push_back(name);
+  }
+  return seen;
+}
+
 bool is_isa_file(const std::string& path) {
   if (!starts_with(path, "kernels/cpu/")) return false;
   return ends_with(path, "_avx2.cpp") || ends_with(path, "_avx512.cpp") || ends_with(path, ".inl") ||
@@ -157,6 +183,7 @@ std::vector<std::string> problems(const std::vector<Source>& sources) {
       R"(\b(cuda[A-Z]\w*|cublas\w*|nccl[A-Z]\w*|cu[A-Z]\w*)\s*\(|<(cuda|cublas|nccl)[^>]*>)");
   std::map<std::string, const Source*> by_path;
   for (const Source& source : sources) by_path[source.path] = &source;
+  const IncludeNames includes = quoted_includes(sources);
   std::vector<std::string> found;
   std::map<std::string, int> files_in;
   for (const Source& source : sources)
@@ -188,21 +215,12 @@ std::vector<std::string> problems(const std::vector<Source>& sources) {
         found.push_back(source.path + " includes " + include.name + " of a later row");
     }
     if (!is_isa_file(source.path)) continue;
-    // everything that reaches an ISA-specific translation unit, directly or not
-    std::vector<std::string> open{source.path};
-    std::set<std::string> seen{source.path};
-    while (!open.empty()) {
-      const std::string path = open.back();
-      open.pop_back();
+    for (const std::string& path : seen_from(source.path, includes)) {
       const auto file = by_path.find(path);
       if (file == by_path.end()) continue;
-      for (const Include& include : includes_of(file->second->text)) {
-        if (include.quoted) {
-          if (seen.insert(include.name).second) open.push_back(include.name);
-        } else if (!kLightHeaders.contains(include.name)) {
+      for (const Include& include : includes_of(file->second->text))
+        if (!include.quoted && !kLightHeaders.contains(include.name))
           found.push_back(source.path + " sees <" + include.name + "> through " + path);
-        }
-      }
     }
   }
   return found;
@@ -235,10 +253,33 @@ TEST(Layering, TheTreeKeepsTheRules) {
   for (const std::string& problem : problems(sources)) ADD_FAILURE() << problem;
 }
 
-/// Without comments and quoted text.
+/// Without comments and quoted text. By hand: std::regex calls itself for each character of a long text.
 std::string code_of(const std::string& text) {
-  static const std::regex kProse(R"re(//[^\n]*|/\*[^]*?\*/|R"(\w*)\([^]*?\)\1"|"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)+')re");
-  return std::regex_replace(text, kProse, " ");
+  std::string code;
+  for (size_t at = 0; at < text.size();) {
+    const auto behind = [&](const std::string& end, size_t from) {
+      const size_t found = text.find(end, from);
+      return found == std::string::npos ? text.size() : found + end.size();
+    };
+    const char c = text[at];
+    if (text.compare(at, 2, "//") == 0) {
+      at = behind("\n", at) - 1;
+    } else if (text.compare(at, 2, "/*") == 0) {
+      at = behind("*/", at + 2);
+    } else if (text.compare(at, 2, "R\"") == 0) {
+      const size_t open = text.find('(', at);
+      at = behind(")" + text.substr(at + 2, open - at - 2) + "\"", open);
+    } else if (c == '"' || (c == '\'' && (at == 0 || !std::isalnum(uint8_t(text[at - 1]))))) {  // no 1'000
+      for (++at; at < text.size() && text[at] != c && text[at] != '\n'; ++at) at += text[at] == '\\';
+      ++at;
+    } else {
+      code += c;
+      ++at;
+      continue;
+    }
+    code += ' ';
+  }
+  return code;
 }
 
 /// Types that a file names; that it declares in any way; and defines outside of others.
@@ -264,26 +305,19 @@ Types types_of(const std::string& text) {
 
 /// One line for each type that a file names and whose header it does not see. Builds of many files at once hide these.
 std::vector<std::string> unseen_types(const std::vector<Source>& sources) {
+  const IncludeNames includes = quoted_includes(sources);
   std::map<std::string, Types> types;
-  std::map<std::string, std::vector<std::string>> includes, headers;
+  std::map<std::string, std::vector<std::string>> headers;
   for (const Source& source : sources) {
     types[source.path] = types_of(source.text);
-    for (const Include& include : includes_of(source.text))
-      if (include.quoted) includes[source.path].push_back(include.name);
     for (const std::string& name : types[source.path].defined) headers[name].push_back(source.path);
   }
   std::vector<std::string> found;
   for (const Source& source : sources) {
     if (!ends_with(source.path, ".h") && !ends_with(source.path, ".cpp")) continue;  // others are parts of a file
-    std::vector<std::string> open{source.path};
-    std::set<std::string> seen{source.path}, known;
-    while (!open.empty()) {
-      const std::string path = open.back();
-      open.pop_back();
+    std::set<std::string> known;
+    for (const std::string& path : seen_from(source.path, includes))
       known.insert(types[path].declared.begin(), types[path].declared.end());
-      for (const std::string& name : includes[path])
-        if (seen.insert(name).second) open.push_back(name);
-    }
     for (const std::string& name : types[source.path].named) {
       const auto declared = headers.find(name);
       if (known.contains(name) || declared == headers.end() || declared->second.size() != 1) continue;
