@@ -183,16 +183,6 @@ __device__ __forceinline__ int key_of_score(int first, int j) {
   return first + key_at(int(threadIdx.x) % 4 * 2 + j % 2);
 }
 
-/// Four matrices of 8 x 8 from shared memory, transposed; lane l gives row l % 8 of matrix l / 8.
-__device__ __forceinline__ uint4 load_transposed(const uint4* row) {
-  uint4 v;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(uint32_t(__cvta_generic_to_shared(row)))
-               : "memory");
-  return v;
-}
-
 /// Rescale::of for a thread's two lines, by the four lanes that hold them: each makes one of the four factors.
 __device__ __forceinline__ void rescale_by_four(const float (&left)[2], const float (&part)[2],
                                                 const float (&largest)[2], Rescale (&rescale)[2]) {

@@ -56,6 +56,11 @@ __device__ __forceinline__ uint4 load_stream(const uint4* from) {
                : "l"(from));
   return v;
 }
+__device__ __forceinline__ uint32_t load_stream(const uint32_t* from) {
+  uint32_t v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u32 %0, [%1];" : "=r"(v) : "l"(from));
+  return v;
+}
 
 __device__ __forceinline__ float widen(float x) { return x; }
 __device__ __forceinline__ float widen(__half x) { return __half2float(x); }

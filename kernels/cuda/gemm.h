@@ -10,7 +10,7 @@
 
 namespace paceline::cuda {
 
-/// bfloat16 in FragmentOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: rows lie as paired_row
+/// bfloat16 in WeightOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: rows lie as paired_row
 /// says, for every type.
 struct CudaWeight final : PackedWeight {
   DeviceMemory memory;
@@ -20,7 +20,7 @@ struct CudaWeight final : PackedWeight {
   ~CudaWeight() override {
     if (bytes_alive) *bytes_alive -= bytes;
   }
-  FragmentOrder order() const { return {k, k_chunks}; }
+  WeightOrder order() const { return {k, k_chunks}; }
   /// Whether cuBLASLt multiplies `rows` rows by it.
   bool is_for_blas(int rows) const { return row_copy.bytes() > 0 && rows >= kFewestFastRows; }
   int64_t tiles() const {

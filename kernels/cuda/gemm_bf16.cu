@@ -61,11 +61,6 @@ struct SumPlace {
     lane = l / 4 + j / 2 * 8;
     row = row_begin + t * 8 + l % 4 * 2 + j % 2;
   }
-  /// Where that sum of part `part` lies among those of a pair's tiles (paired_row), tile_sums each.
-  __device__ static int in_pair(int at, int part, int tile_sums) {
-    const int second = at / 64 % 2;  // eight outputs
-    return second * tile_sums + at + (part - second) * 64;
-  }
 };
 
 /// Rows are an operand, which every warp reads stage by stage. (Else they are NormedRows.)
@@ -210,8 +205,7 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
         float gate = 0.0f;
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
-          const int from = epilogue.pairs ? SumPlace::in_pair(at, tile, kSums) : tile * kSums + at;
-          const float* const part = &partial[side][of_block * shares.chunks][from];
+          const float* const part = &partial[side][of_block * shares.chunks][tile * kSums + at];
           const float total = tree_of(part, kTiles * kSums, shares.chunks);
           const int64_t of = epilogue.pairs ? unit : int64_t{unit} * kTiles + tile;
           epilogue.put(
@@ -230,7 +224,7 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
 __global__ void pack_operand_kernel(const float* x, int64_t stride, Operand operand) {
   launch_dependents();
   wait_for_predecessor();
-  const FragmentOrder& order = operand.order;
+  const WeightOrder& order = operand.order;
   const int group = blockIdx.y, row_tiles = operand.row_tiles(group);
   const int64_t count = operand.all_steps() * row_tiles * 32;
   __nv_bfloat16* const to = operand.group(group);

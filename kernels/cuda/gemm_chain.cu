@@ -14,7 +14,7 @@ constexpr int kSlice = 64;  // values of k of all rows in shared memory at a tim
 
 template <class W>
 __global__ void __launch_bounds__(kOutputs)
-    gemm_chain_kernel(const W* w, int64_t padded_n, FragmentOrder order, const float* x, int64_t x_stride, int rows,
+    gemm_chain_kernel(const W* w, int64_t padded_n, WeightOrder order, const float* x, int64_t x_stride, int rows,
                       int64_t units, Epilogue epilogue) {
   __shared__ float slice[kRows][kSlice];
   launch_dependents();

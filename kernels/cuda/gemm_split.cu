@@ -8,8 +8,9 @@
 // the weights before the predecessor ends. What a block has summed of a tile that is left over lies in memory at the
 // place of its first chunk; a block that has put all of its own there says so, warp by warp, and waits only then, for
 // the others that share the tile. Each of them finishes some of the rows: it adds all sums as the tree wants. (One
-// block that finished the tile for all took three times as long.) Of a gated product a warp has 8 outputs of the gate
-// and the same 8 of the other half (paired_row), so that no warp needs another's sums.
+// block that finished the tile for all took three times as long.) The first warpgroup has the first eight outputs of
+// each tile of 16, the second one the others: so their matrices lie evenly spaced, as wgmma wants them, and of a gated
+// product a warp has a gate and what it gates.
 //
 // Small blocks of straight code and no spilled registers: at 128 rows shared memory leaves the L1 next to nothing, and
 // with spills in a chunk's addition the product took three times as long.
@@ -62,77 +63,58 @@ struct Sums {
   }
 };
 
-/// A stage's weights in registers, in use until its wgmmas are over.
-struct StageWords {
-  uint4 of[kStageSteps];
-
-  /// Of what a compiler may not use again before: the wgmmas read them as they run.
-  __device__ __forceinline__ void hold() {
-#pragma unroll
-    for (uint4& word : of) asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w)::"memory");
-  }
-};
-
-/// The sums of the chunk at `at`. The wgmmas of a stage run while the next one's weights are fetched.
+/// The sums of the chunk at `at`. The wgmmas of a stage run while the next one comes.
 template <class S>
 __device__ __forceinline__ void multiply_chunk(typename S::Shared& shared, StageCursor<S>& at, int row_tiles,
                                                Sums<S>& sums) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const auto begin = [&](StageWords& words) {
+  constexpr int kMatrix = 8 * sizeof(uint4), kStepBytes = 4 * kMatrix;  // of a tile of weights
+  const int warpgroup = __shfl_sync(0xffffffffu, int(threadIdx.x) / 128, 0), lane = threadIdx.x % 32;
+  const int row_step_bytes = row_tiles * 2 * kMatrix;
+  const auto begin = [&] {
     const int steps = at.steps();
     wait_at(shared_address(&shared.full[at.ring.slot]), at.ring.parity);
-#pragma unroll
-    for (int step = 0; step < kStageSteps; ++step)
-      words.of[step] = shared.weights[at.ring.slot][warp][step * 32 + lane];
-    const uint64_t rows = row_descriptor(shared.rows[at.ring.slot]);
-    const uint64_t next_step = row_step(row_tiles);
+    // the first warpgroup has the first eight outputs of each tile
+    const uint64_t weights =
+        matrices_at(shared.weights[at.ring.slot][0] + warpgroup * 8, 2 * kMatrix, sizeof(shared.weights[0][0]));
+    const uint64_t rows = matrices_at(shared.rows[at.ring.slot], kMatrix, 2 * kMatrix);
+    const auto multiply = [&](int step) {
+      wgmma(sums.of, weights + bytes_on(step * kStepBytes), rows + step * bytes_on(row_step_bytes));
+    };
     begin_wgmmas();
     if (steps == kStageSteps) {  // no conditions between wgmmas: the compiler would wait after each
 #pragma unroll
-      for (int step = 0; step < kStageSteps; ++step) wgmma(sums.of, words.of[step], rows + step * next_step);
+      for (int step = 0; step < kStageSteps; ++step) multiply(step);
     } else {
 #pragma unroll
       for (int step = 0; step < kStageSteps - 1; ++step)
-        if (step < steps) wgmma(sums.of, words.of[step], rows + step * next_step);
+        if (step < steps) multiply(step);
     }
     commit_wgmmas();
   };
-  const auto give_back = [&](StageWords& words, int slot) {
-    words.hold();
-    fence_before_copy();
+  const auto give_back = [&](int slot) {
+    __syncwarp();
+    const uint32_t empty = shared_address(&shared.empty[slot]);
     if constexpr (S::kBlocks > 1) {  // at the neighbour first: behind its own a warp may be a round late
       static_assert(S::kBlocks == 2);
-      __syncwarp();
-      if (lane == 0) arrive_at_block(shared_address(&shared.empty[slot]), cluster_rank() ^ 1);
+      if (lane == 0) arrive_at_block(empty, cluster_rank() ^ 1);
     }
-    arrive(shared_address(&shared.empty[slot]));
+    arrive_if(lane == 0, empty);
   };
-  StageWords even, odd;
   sums.clear();
   sums.hold();
-  begin(even);
+  begin();
 #pragma unroll 1
   for (;;) {
-    int slot = at.ring.slot;
+    const int slot = at.ring.slot;
     at.advance();
     if (at.step == 0) {
       await_wgmmas<0>();
-      give_back(even, slot);
+      give_back(slot);
       return sums.hold();
     }
-    begin(odd);
+    begin();
     await_wgmmas<1>();
-    give_back(even, slot);
-    slot = at.ring.slot;
-    at.advance();
-    if (at.step == 0) {
-      await_wgmmas<0>();
-      give_back(odd, slot);
-      return sums.hold();
-    }
-    begin(even);
-    await_wgmmas<1>();
-    give_back(odd, slot);
+    give_back(slot);
   }
 }
 
@@ -263,7 +245,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < S::kStages; ++stage) {
       init_barrier(shared_address(&shared.full[stage]), 2);  // weights and rows
-      init_barrier(shared_address(&shared.empty[stage]), kThreads + (S::kBlocks - 1) * kWarps);
+      init_barrier(shared_address(&shared.empty[stage]), S::kBlocks * kWarps);
     }
     publish_barriers();
   }

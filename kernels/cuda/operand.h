@@ -9,7 +9,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/fragments.h"
+#include "kernels/cuda/weight_order.h"
 
 namespace paceline::cuda {
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ uint32_t bfloat_pair(float low, float high) {
 }
 
 struct Operand {
-  FragmentOrder order{0, 1};
+  WeightOrder order{0, 1};
   int rows = 0;
   RowLayout layout = RowLayout::fragments;
   __nv_bfloat16* values = nullptr;

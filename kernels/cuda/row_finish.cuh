@@ -25,8 +25,9 @@ __device__ __forceinline__ Floats<kCount> activated(Activation activation, Float
   return x;
 }
 
-/// What becomes of a thread's sums of eight tiles of 16 outputs, a warp each, in the places of mma.cuh: one tile after
-/// the other; of parts in pairs a warp's first 8 are of one (gates), its last 8 of the other (paired_row).
+/// What becomes of a thread's sums of eight tiles of 16 outputs, in the places of mma.cuh: the first warpgroup has the
+/// first eight outputs of each, the second one the others; a warp those of two tiles, which of parts in pairs are a
+/// gate tile and what it gates.
 class RowFinish {
  public:
   /// first_row: of the sums, a multiple of 8; y: that row of what is written in place of the epilogue's y. rows: of y.
@@ -41,8 +42,8 @@ class RowFinish {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int tile = epilogue.pairs ? (warp & ~1) + (epilogue.glu ? 0 : half) : warp;
-      column_[half] = epilogue.column(first + tile, lane / 4 + (epilogue.pairs ? warp % 2 : half) * 8);
+      const int tile = warp % 4 * 2 + (epilogue.glu ? 0 : half);
+      column_[half] = epilogue.column(first + tile, warp / 4 * 8 + lane / 4);
       if (epilogue.operand.values)
         operand_[half] = y.place(column_[half].at - odd_) + (row_ + odd_) * epilogue.operand.next_row();
     }

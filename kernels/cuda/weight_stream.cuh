@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
+#include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/unit_shares.h"
 
 namespace paceline::cuda {
@@ -98,7 +99,7 @@ class WarpStream {
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
-        words[tile][step] = step < num_steps ? from[(tile * kSteps + step) * 32] : uint4{0, 0, 0, 0};
+        words[tile][step] = step < num_steps ? load_matrices(from + (tile * kSteps + step) * 32) : uint4{0, 0, 0, 0};
     fill_more();  // the one that had its turn has come
     if (++stage_ == num_stages_) {
       stage_ = 0;
@@ -156,19 +157,24 @@ class WarpStream {
   __device__ void fill_ring() {}
   __device__ void fill_more() {}
   __device__ void next(uint4 (&words)[kTiles][kSteps], int num_steps) {
-    const uint4* const from = strip_.at(walk_) + threadIdx.x % 32;
+    const uint4* const from = strip_.at(walk_);
     const int64_t to_second = strip_.to_second(walk_);
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
-        words[tile][step] =
-            step < num_steps ? load_stream(from + (tile ? to_second : 0) + step * 32) : uint4{0, 0, 0, 0};
+        words[tile][step] = step < num_steps ? load_four(from + (tile ? to_second : 0) + step * 32) : uint4{0, 0, 0, 0};
     walk_.advance();
   }
   __device__ void give_back() {}
 
  private:
+  /// A lane's words of the four matrices of a step.
+  __device__ static uint4 load_four(const uint4* step) {
+    const uint32_t* const from = reinterpret_cast<const uint32_t*>(step) + threadIdx.x % 32;
+    return {load_stream(from), load_stream(from + 32), load_stream(from + 64), load_stream(from + 96)};
+  }
+
   const Strip<kTiles> strip_;
   Walk walk_;
 };
