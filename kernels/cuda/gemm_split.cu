@@ -145,7 +145,8 @@ __device__ __forceinline__ void await(const SplitPlaces& places, int team, uint3
   } while (found != launch);
 }
 
-/// The sum of a piece of `count` chunks: 1, 2, 4, or 8, a whole tile. half(): where that of four chunks waits.
+/// The sum of a piece of `count` chunks: 1, 2, 4, or 8, a whole tile. half(): where that of four chunks waits, among
+/// the places.
 template <class S, class Half>
 __device__ __forceinline__ void multiply_piece(typename S::Shared& shared, const Half& half, StageCursor<S>& at,
                                                int count, int row_tiles, Sums<S>& sums) {
@@ -268,10 +269,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     const SplitShares& shares = split.shares;
     StageCursor<S> at(split, team);
     Sums<S> sums;
-    const auto half = [&]() -> float4* {
-      if constexpr (S::kHalfIsShared) return shared.half[0] + threadIdx.x;
-      return sums_at<S>(split.places, shares.items() + team);
-    };
+    const auto half = [&] { return sums_at<S>(split.places, shares.items() + team); };
     while (!at.walk.is_over) {
       const int tile = at.walk.tile;
       const bool is_left_over = at.walk.is_left_over();
@@ -312,8 +310,8 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
 #endif
 }
 
-using Shape64 = Shape<64, 5>;
-using Shape96 = Shape<96, 5>;
+using Shape64 = Shape<64, 7>;
+using Shape96 = Shape<96, 6>;
 using Shape128 = Shape<128, 5>;
 using ShapePairs = Shape<128, 5, 2>;  // more rows, two times 128 at a time
 static_assert(Shape128::kRows == kWideRows && ShapePairs::kRows == kWideRows);

@@ -34,16 +34,14 @@ struct Shape {
   static constexpr int kMultiplying = 216, kCopying = 72;  // a thread's, where they move
   static_assert(2 * kMultiplying + kCopying <= 3 * 168, "more than the block is launched with");
   static constexpr int kBlockThreads = kThreads + (kMovesRegisters ? 128 : 64);
-  static constexpr bool kHalfIsShared = kRows <= 64;  // else it lies among the places
   struct Shared {
     uint4 weights[kStages][kWarps][kStageSteps * 32];
     uint4 rows[kStages][kStageSteps * kRowTiles * Operand::kTileWords];
     float4 sums[kRowTiles][kThreads];  // a thread's own: of two chunks in the tree, then of a tile
-    float4 half[kHalfIsShared ? kRowTiles : 1][kHalfIsShared ? kThreads : 1];  // of half a tile
-    SharedTile over[2];       // those left over that the team has a share of
-    uint32_t launch[kWarps];  // this one's number
-    uint64_t full[kStages];   // the stage's bytes have come
-    uint64_t empty[kStages];  // all that compute have read it: the block's threads, and warps of its neighbour
+    SharedTile over[2];                // those left over that the team has a share of
+    uint32_t launch[kWarps];           // this one's number
+    uint64_t full[kStages];            // the stage's bytes have come
+    uint64_t empty[kStages];           // all that compute have read it: the block's threads, and warps of its neighbour
   };
 };
 
