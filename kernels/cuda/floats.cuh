@@ -2,7 +2,7 @@
 // Several floats of a thread as one number of kernels/math, so that its formulas run for all of them side by side:
 // alone each would wait for every instruction of its chain. The bits are those of float.
 
-#include "kernels/math/elementary.h"
+#include "kernels/math/activation.h"
 
 namespace paceline::cuda {
 
@@ -40,7 +40,10 @@ struct Floats {
     for (int i = 0; i < kCount; ++i)
       is_ordinary &= (fabsf(a.of[i]) >= kLeast) & (fabsf(a.of[i]) <= kMost) & (fabsf(b.of[i]) >= kLeast) &
                      (fabsf(b.of[i]) <= kMost);
-    if (!is_ordinary) return divided_one_by_one(a, b);
+    return is_ordinary ? ordinary_quotient(a, b) : divided_one_by_one(a, b);
+  }
+  /// Of a and b that are in [2^-60, 2^60] but for their signs.
+  __device__ __forceinline__ static Floats ordinary_quotient(const Floats& a, const Floats& b) {
     const Floats about = each([&](int i) {
       float reciprocal;
       asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(b.of[i]));
@@ -77,6 +80,22 @@ __device__ __forceinline__ Floats<kCount> select_less(const Floats<kCount>& a, c
 template <int kCount>
 __device__ __forceinline__ Floats<kCount> shift_bits_left_23(const Floats<kCount>& x) {
   return Floats<kCount>::each([&](int i) { return math::shift_bits_left_23(x.of[i]); });
+}
+
+template <int kCount>
+__device__ __noinline__ Floats<kCount> silu_one_by_one(Floats<kCount> x) {
+  return Floats<kCount>::each([&](int i) { return math::silu(x.of[i]); });
+}
+/// math::silu, in fewer instructions where all values are as sums are.
+template <int kCount>
+__device__ __forceinline__ Floats<kCount> silu(const Floats<kCount>& x) {
+  constexpr float kLeast = 0x1p-60f, kMost = 41.0f;  // e^41 < 2^60
+  bool is_ordinary = true;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) is_ordinary &= (fabsf(x.of[i]) >= kLeast) & (fabsf(x.of[i]) <= kMost);
+  if (!is_ordinary) return silu_one_by_one(x);
+  using F = Floats<kCount>;
+  return F::ordinary_quotient(x, F(1.0f) + math::exp_of_moderate(F(0.0f) - x));
 }
 
 }  // namespace paceline::cuda

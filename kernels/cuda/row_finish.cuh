@@ -15,7 +15,7 @@ static __device__ __noinline__ Floats<4> activated_four(Activation activation, F
 template <int kCount>
 __device__ __forceinline__ Floats<kCount> activated(Activation activation, Floats<kCount> x) {
   static_assert(kCount % 4 == 0);
-  if (activation == Activation::silu) return math::silu(x);
+  if (activation == Activation::silu) return silu(x);
 #pragma unroll
   for (int i = 0; i < kCount; i += 4) {
     const Floats<4> y = activated_four(activation, Floats<4>::each([&](int j) { return x.of[i + j]; }));

@@ -26,6 +26,13 @@ TEST(Elementary, ExpWithinStatedError) {
     EXPECT_NEAR(math::exp(x), std::exp(double(x)), 0.51 * 0x1p-149 + 2e-7 * std::exp(double(x)));
 }
 
+TEST(Elementary, ExpOfModerateNumbersHasTheSameBits) {
+  for (float x = -87.0f; x <= 87.0f; x += 0.00173f)
+    ASSERT_EQ(math::float_bits(math::exp_of_moderate(x)), math::float_bits(math::exp(x))) << x;
+  for (const float x : {-87.0f, -0.0f, 0.0f, 1e-30f, 87.0f})
+    EXPECT_EQ(math::float_bits(math::exp_of_moderate(x)), math::float_bits(math::exp(x))) << x;
+}
+
 TEST(Elementary, LogWithinStatedError) {
   double worst = 0, worst_double = 0;
   const auto check = [&](float x) {
