@@ -342,7 +342,7 @@ void prepare_attention(const cudaDeviceProp& device) {
                                int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a part: a long context
           "cudaFuncSetAttribute");
   prepare_attention_few(device);
-  prepare_attention_many();
+  prepare_attention_many(device);
 }
 
 int attention_line_tile(const AttentionArgs& args, bool whole) {

@@ -104,6 +104,7 @@ struct AttentionPlan {
   int32_t num_rows = 0;
   bool whole = false;      // a block takes all chunks of its lines
   int ring_stages = 0;     // chunks in shared memory of blocks that take all of few lines; 0: there are no such blocks
+  int warp_sets = 1;       // of blocks that take all chunks of many lines; two take chunks by turns
   int32_t most_lines = 0;  // of a tile
   bool keys_stay = false;  // keys before a tile's first row are complete even before wait_for_predecessor()
 };
@@ -155,6 +156,8 @@ inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || 
 int attention_blocks_each(const KvView& kv, int most_lines);
 /// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
+/// AttentionPlan::warp_sets of its tiles, where those are of many lines.
+int attention_warp_sets(const KvView& kv, const AttentionPlan& plan, const cudaDeviceProp& device);
 
 /// Rows whose queries attention turns itself: with factors; and whose keys it turns and stores with their values: with
 /// k, too (few lines). The rest has been done before.

@@ -62,33 +62,70 @@ __device__ __forceinline__ void load_queries(const AttentionWork& work, const Li
 }
 
 constexpr int kStages = 2, kBlocksOfSm = 2;
+constexpr int kMostSets = 2;
+constexpr int kFewestChunks = 4;  // for two sets
 
-/// Of trees, a block leaves the sum of the chunks below them (AttentionPlan::chunks_below).
-template <int kDims, class Tile>
-__global__ void __launch_bounds__(kThreads, kBlocksOfSm)
+/// What the second of two sets of warps has found of a chunk, on its way to the first, which adds all chunks in order:
+/// a place for each thread.
+template <int kDims>
+struct HandedPart {
+  float4 lines[kThreads];  // largest scores and sums of both
+  float4 output[kDims / 8][kThreads];
+
+  __device__ static void say_filled() { say<kFilled>(); }
+  __device__ static void await_filled() { await<kFilled>(); }
+  __device__ static void say_emptied() { say<kEmptied>(); }
+  __device__ static void await_emptied() { await<kEmptied>(); }
+
+ private:
+  static constexpr int kFilled = kMostSets, kEmptied = kFilled + 1;  // barriers behind those of the sets
+  template <int kBarrier>
+  __device__ static void say() {
+    asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kMostSets * kThreads) : "memory");
+  }
+  template <int kBarrier>
+  __device__ static void await() {
+    asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kMostSets * kThreads) : "memory");
+  }
+};
+template <int kDims>
+constexpr size_t shared_bytes(int sets) {
+  return sizeof(Stage<kDims>) * size_t(kStages * sets) + (sets > 1 ? sizeof(HandedPart<kDims>) : 0);
+}
+
+/// kSets: of warps, which take chunks by turns: where a block is alone on its SM, one warp for each scheduler would
+/// mostly wait for its own instructions. Of trees, a block leaves the sum of the chunks below them
+/// (AttentionPlan::chunks_below).
+template <int kDims, class Tile, int kSets = 1>
+__global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
     attention_many_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
   constexpr int kHalves = kDims / 64;  // of the dimensions, whose outputs are in registers together
   constexpr int kValueTiles = kDims / 8 / kHalves;
   extern __shared__ __align__(1024) char memory[];
-  __shared__ __align__(8) uint64_t barriers[2 * kStages];
+  __shared__ __align__(8) uint64_t barriers[kSets * 2 * kStages];
   // the last tiles, which see the most keys, begin first
   const Tile tile = work.tile_at(work.plan.num_tiles - 1 - int(blockIdx.y), static_cast<const Tile*>(nullptr));
-  const int kv_head = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int set = kSets == 1 ? 0 : int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
+  const int kv_head = blockIdx.x, warp = thread / 32, lane = thread % 32;
   const KeyRange keys(work, tile);
   const ChunkRange chunks = ChunkRange(keys.first, keys.last).within(tile.begin_chunk, tile.end_chunk);
-  StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, kStages, kChunkParts, kWarps);
+  const Takers takers{.threads = kThreads, .first = set * kThreads, .number = set};
+  auto* const stages = reinterpret_cast<Stage<kDims>*>(memory);
+  StageRing<kDims> ring(stages + set * kStages, barriers + set * 2 * kStages, kStages, kChunkParts, kWarps,
+                        takers.first);
   StageRing<kDims> to_fill = ring;
-  KeyFetcher<kDims, kChunkParts> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);
+  KeyFetcher<kDims, kChunkParts> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin + set);
   const auto fetch = [&](int chunk) {
     if (chunk >= chunks.end) return;
     Stage<kDims>& stage = to_fill.next_to_fill();
     fetcher.fetch(stage, to_fill.filled_barrier());
+    if (kSets > 1) fetcher.skip();
     to_fill.advance();
   };
-  const bool is_early = chunks.begin < chunks.end && work.is_early(chunks.begin, work.plan.kv_len[tile.first_row] - 1);
+  const int first_chunk = chunks.begin + set;
+  const bool is_early = first_chunk < chunks.end && work.is_early(first_chunk, work.plan.kv_len[tile.first_row] - 1);
   if (!is_early) wait_for_predecessor();
-  fetch(chunks.begin);
-  constexpr Takers takers{kThreads};
+  fetch(first_chunk);
   const Line line[2] = {line_of(work, tile, kv_head, warp * 16 + lane / 4),
                         line_of(work, tile, kv_head, warp * 16 + lane / 4 + 8)};
   if (is_early) wait_for_predecessor();
@@ -98,9 +135,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
 
   const StageReader<kDims> reader;
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {}, output[kHalves][kValueTiles][4] = {};
-  for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+  auto& handed = *reinterpret_cast<HandedPart<kDims>*>(stages + kSets * kStages);
+#pragma unroll 1
+  for (int chunk = first_chunk; chunk < chunks.end; chunk += kSets) {
     const int32_t chunk_begin = chunk * kDeviceChunk;
-    fetch(chunk + 1);
+    fetch(chunk + kSets);
     Stage<kDims>& here = ring.next_filled();
     bool non_numbers = false;  // of values: they must not reach the lines that do not see their keys
     if (!keys.covers(chunk_begin)) {
@@ -145,7 +184,16 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     for (int step = 0; step < kDeviceChunk / 16; ++step) mma(sums, weight[step], uint2{kOnes, kOnes});
     const float here_sum[2] = {sums[0], sums[2]};
     Rescale rescale[2];
-    rescale_to(line, chunk_begin, here_largest, here_sum, largest, sum, rescale);
+    if (set == 0) {
+      rescale_to(line, chunk_begin, here_largest, here_sum, largest, sum, rescale);
+    } else {
+      if (chunk > first_chunk) handed.await_emptied();
+      handed.lines[thread] = {here_largest[0], here_largest[1], here_sum[0], here_sum[1]};
+    }
+    const auto add = [&](float(&to)[4], float4 part) {
+      to[0] = rescale[0].add(to[0], part.x), to[1] = rescale[0].add(to[1], part.y);
+      to[2] = rescale[1].add(to[2], part.z), to[3] = rescale[1].add(to[3], part.w);
+    };
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
       float part[kValueTiles][4] = {};
@@ -161,12 +209,29 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
         add_non_numbers(work, tile, kv_head, line, weight, chunk_begin, keys.first, keys.last, half * kValueTiles,
                         part);
 #pragma unroll
-      for (int t = 0; t < kValueTiles; ++t)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) output[half][t][j] = rescale[j / 2].add(output[half][t][j], part[t][j]);
+      for (int t = 0; t < kValueTiles; ++t) {
+        const float4 mine = {part[t][0], part[t][1], part[t][2], part[t][3]};
+        if (set == 0)
+          add(output[half][t], mine);
+        else
+          handed.output[half * kValueTiles + t][thread] = mine;
+      }
     }
     ring.give_back();
+    if (set > 0) {
+      handed.say_filled();
+    } else if (kSets > 1 && chunk + 1 < chunks.end) {
+      handed.await_filled();
+      const float4 lines = handed.lines[thread];
+      rescale_to(line, chunk_begin + kDeviceChunk, {lines.x, lines.y}, {lines.z, lines.w}, largest, sum, rescale);
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half)
+#pragma unroll
+        for (int t = 0; t < kValueTiles; ++t) add(output[half][t], handed.output[half * kValueTiles + t][thread]);
+      if (chunk + 3 < chunks.end) handed.say_emptied();
+    }
   }
+  if (set > 0) return;
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
     if (line[l].begin == line[l].end && !line[l].is_padding) continue;
@@ -193,22 +258,37 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
 }
 
 template <int kDims>
-constexpr size_t kSharedBytes = sizeof(Stage<kDims>) * kStages;
-
-template <int kDims>
 void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
-  const auto kernel =
-      work.plan.tree_tile ? attention_many_kernel<kDims, TreeTile> : attention_many_kernel<kDims, LineTile>;
-  launch(kernel, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(kThreads), kSharedBytes<kDims>,
-         queue, work, maps);
+  const int sets = work.plan.warp_sets;
+  const auto kernel = work.plan.tree_tile ? attention_many_kernel<kDims, TreeTile>
+                      : sets > 1          ? attention_many_kernel<kDims, LineTile, kMostSets>
+                                          : attention_many_kernel<kDims, LineTile>;
+  launch(kernel, dim3(unsigned(work.num_kv_heads), unsigned(work.plan.num_tiles)), dim3(unsigned(sets * kThreads)),
+         shared_bytes<kDims>(sets), queue, work, maps);
+}
+
+bool has_room_for_sets(const cudaDeviceProp& device) {
+  constexpr size_t kReserved = 2048;  // what the driver and the kernel itself take
+  return shared_bytes<128>(kMostSets) + kReserved <= device.sharedMemPerBlockOptin;
 }
 
 }  // namespace
 
-void prepare_attention_many() {
-  for (const auto kernel : {attention_many_kernel<128, LineTile>, attention_many_kernel<128, TreeTile>})
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(kSharedBytes<128>)),
+int attention_warp_sets(const KvView& kv, const AttentionPlan& plan, const cudaDeviceProp& device) {
+  const bool is_alone = plan.num_tiles * kv.num_kv_heads <= device.multiProcessorCount;
+  return is_alone && plan.num_chunks >= kFewestChunks && has_room_for_sets(device) ? kMostSets : 1;
+}
+
+void prepare_attention_many(const cudaDeviceProp& device) {
+  const auto allow = [](auto* kernel, size_t bytes) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
           "cudaFuncSetAttribute");
+  };
+  for (const auto kernel : {attention_many_kernel<128, LineTile>, attention_many_kernel<128, TreeTile>})
+    allow(kernel, shared_bytes<128>(1));
+  if (!has_room_for_sets(device)) return;
+  allow(attention_many_kernel<64, LineTile, kMostSets>, shared_bytes<64>(kMostSets));
+  allow(attention_many_kernel<128, LineTile, kMostSets>, shared_bytes<128>(kMostSets));
 }
 
 void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {

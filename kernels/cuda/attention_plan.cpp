@@ -221,6 +221,7 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   if (plan.most_lines > line_tile || (has_trees && !plan.whole)) find_tiles(line_tile);
   slices.line_tile = line_tile;
   if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device);
+  if (!has_trees && !attention_is_few(plan)) plan.warp_sets = attention_warp_sets(args.kv, plan, device);
   slices.row_bytes = plan.whole && !has_trees ? 0 : attention_row_bytes(args, plan.num_parts);
   slices.slice_rows =
       slices.row_bytes == 0 ? args.q.rows : int32_t(std::max<size_t>(1, scratch_bytes / slices.row_bytes));

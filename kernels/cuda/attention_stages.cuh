@@ -50,10 +50,11 @@ constexpr int kChunkParts = kDeviceChunk / kCopiedKeys;
 template <int kDims>
 class StageRing {
  public:
-  /// By all threads of a block. fillers, takers: warps that fill and take each stage.
-  __device__ StageRing(Stage<kDims>* stages, uint64_t* barriers, int count, int fillers, int takers)
+  /// By all threads of a block, of which `first` and those behind it have the ring. fillers, takers: warps that fill
+  /// and take each stage.
+  __device__ StageRing(Stage<kDims>* stages, uint64_t* barriers, int count, int fillers, int takers, int first = 0)
       : stages_(stages), barriers_(shared_address(barriers)), count_(count) {
-    if (threadIdx.x == 0) {
+    if (int(threadIdx.x) == first) {
       for (int i = 0; i < count; ++i) {
         init_barrier(filled(i), uint32_t(fill_arrivals(fillers)));
         init_barrier(emptied(i), uint32_t(takers));
@@ -123,15 +124,19 @@ class KeyFetcher {
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
   }
-  /// The next chunk, by whole warps.
-  __device__ void fetch(Stage<kDims>& to, uint32_t barrier) {
-    const int64_t row = work_.row_of_page(kv_head_, page_, offset_);
-    const bool wanted = wants();
+  /// Not the next chunk, but the one behind it.
+  __device__ void skip() {
     first_ += kDeviceChunk;
     index_ += pages_of_chunk_;
     offset_ += rest_of_chunk_;
     if (offset_ >= work_.block_size) offset_ -= work_.block_size, ++index_;
     find_page();
+  }
+  /// The next chunk, by whole warps.
+  __device__ void fetch(Stage<kDims>& to, uint32_t barrier) {
+    const int64_t row = work_.row_of_page(kv_head_, page_, offset_);
+    const bool wanted = wants();
+    skip();
     if constexpr (kFillers == 1) {
       const uint32_t all = __ballot_sync(0xffffffffu, wanted) & (1u << kChunkParts) - 1;
       expect(__popc(all), barrier);
@@ -205,18 +210,22 @@ class KeyFetcher {
   int32_t page_ = 0;
 };
 
-/// Threads of a block that take chunks together, its first.
+/// Threads of a block that take chunks together, from a first one on, and the barrier that is theirs.
 struct Takers {
   int threads;
+  int first = 0, number = 0;
 
-  __device__ __forceinline__ void barrier() const { asm volatile("bar.sync 0, %0;" ::"r"(threads) : "memory"); }
+  __device__ __forceinline__ int index() const { return int(threadIdx.x) - first; }
+  __device__ __forceinline__ void barrier() const {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+  }
   __device__ __forceinline__ bool any(bool mine) const {
     uint32_t any_of;
     asm volatile(
-        "{\n.reg .pred mine, all;\nsetp.ne.u32 mine, %1, 0;\nbar.red.or.pred all, 0, %2, mine;\n"
+        "{\n.reg .pred mine, all;\nsetp.ne.u32 mine, %1, 0;\nbar.red.or.pred all, %3, %2, mine;\n"
         "selp.u32 %0, 1, 0, all;\n}"
         : "=r"(any_of)
-        : "r"(uint32_t(mine)), "r"(threads)
+        : "r"(uint32_t(mine)), "r"(threads), "r"(number)
         : "memory");
     return any_of;
   }
@@ -227,7 +236,7 @@ template <int kDims>
 __device__ __forceinline__ void clear_values_outside(const Takers& takers, int32_t chunk_begin, int32_t begin,
                                                      int32_t end, Stage<kDims>& stage) {
 #pragma unroll 1
-  for (int i = threadIdx.x; i < kDeviceChunk * Stage<kDims>::kUnits; i += takers.threads) {
+  for (int i = takers.index(); i < kDeviceChunk * Stage<kDims>::kUnits; i += takers.threads) {
     const int key = i / Stage<kDims>::kUnits;
     if (chunk_begin + key < begin || chunk_begin + key >= end)
       stage.value[Stage<kDims>::place(key, i % Stage<kDims>::kUnits)] = {};
@@ -240,7 +249,7 @@ template <int kDims>
 __device__ bool clear_non_numbers(const Takers& takers, Stage<kDims>& stage) {
   bool found = false;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < kDeviceChunk * Stage<kDims>::kUnits; i += takers.threads) {
+  for (int i = takers.index(); i < kDeviceChunk * Stage<kDims>::kUnits; i += takers.threads) {
     uint4& unit = stage.value[i];
     const auto clear = [&](uint32_t& pair) {
       if ((pair & 0x7f80u) == 0x7f80u) found = true, pair &= 0xffff0000u;

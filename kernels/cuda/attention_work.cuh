@@ -106,6 +106,6 @@ void attention_many(const AttentionWork& work, const PageMaps& maps, LaunchTo qu
 /// Rows of AttentionPlan::merged, from the parts that pieces have left.
 void merge_pieces(const AttentionWork& work, LaunchTo queue);
 void prepare_attention_few(const cudaDeviceProp& device);
-void prepare_attention_many();
+void prepare_attention_many(const cudaDeviceProp& device);
 
 }  // namespace paceline::cuda
