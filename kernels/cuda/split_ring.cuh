@@ -41,7 +41,7 @@ struct Shape {
     SharedTile over[2];                // those left over that the team has a share of
     uint32_t launch[kWarps];           // this one's number
     uint64_t full[kStages];            // the stage's bytes have come
-    uint64_t empty[kStages];           // all that compute have read it: the block's threads, and warps of its neighbour
+    uint64_t empty[kStages];           // all warps that compute have read it, those of the neighbour, too
   };
 };
 
