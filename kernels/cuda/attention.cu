@@ -336,10 +336,9 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
 }
 
 void prepare_attention(const cudaDeviceProp& device) {
-  constexpr size_t kReserved = 2048;  // what the driver and the kernel itself take
   for (const auto kernel : {attention_merge_kernel<false>, attention_merge_kernel<true>})
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               int(device.sharedMemPerBlockOptin - kReserved)),  // three floats a part: a long context
+                               int(device.sharedMemPerBlockOptin - kReservedShared)),  // three floats a part: a long context
           "cudaFuncSetAttribute");
   prepare_attention_few(device);
   prepare_attention_many(device);

@@ -268,8 +268,7 @@ void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
 }
 
 bool has_room_for_sets(const cudaDeviceProp& device) {
-  constexpr size_t kReserved = 2048;  // what the driver and the kernel itself take
-  return shared_bytes<128>(kMostSets) + kReserved <= device.sharedMemPerBlockOptin;
+  return shared_bytes<128>(kMostSets) + kReservedShared <= device.sharedMemPerBlockOptin;
 }
 
 }  // namespace

@@ -98,6 +98,9 @@ struct alignas(8) Rescale {
 /// What a line's outputs are multiplied by in the end. sum: of its weights.
 __device__ __forceinline__ float factor_of(float sum) { return 1.0f / sum; }
 
+/// Of a block's shared memory, what the driver and a kernel itself take at most.
+inline constexpr size_t kReservedShared = 2048;
+
 /// Rows in lines (LineTile) and bfloat16 pages by tensor cores: for blocks that take one chunk; up to kFewLines, and
 /// many, for those that take all. Only the first two take fresh rows.
 void attention_chunks(const AttentionWork& work, const PageMaps& maps, LaunchTo queue);
