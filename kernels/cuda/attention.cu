@@ -337,8 +337,9 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
 
 void prepare_attention(const cudaDeviceProp& device) {
   for (const auto kernel : {attention_merge_kernel<false>, attention_merge_kernel<true>})
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               int(device.sharedMemPerBlockOptin - kReservedShared)),  // three floats a part: a long context
+    check(cudaFuncSetAttribute(
+              kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+              int(device.sharedMemPerBlockOptin - kReservedShared)),  // three floats a part: a long context
           "cudaFuncSetAttribute");
   prepare_attention_few(device);
   prepare_attention_many(device);
