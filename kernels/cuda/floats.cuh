@@ -35,14 +35,17 @@ struct Floats {
   /// leaves the normal range; else each for itself.
   __device__ __forceinline__ friend Floats operator/(const Floats& a, const Floats& b) {
     constexpr float kLeast = 0x1p-60f, kMost = 0x1p60f;
-    bool is_ordinary = true;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i)
-      is_ordinary &= (fabsf(a.of[i]) >= kLeast) & (fabsf(a.of[i]) <= kMost) & (fabsf(b.of[i]) >= kLeast) &
-                     (fabsf(b.of[i]) <= kMost);
+    const bool is_ordinary = a.sizes_within(kLeast, kMost) & b.sizes_within(kLeast, kMost);
     return is_ordinary ? ordinary_quotient(a, b) : divided_one_by_one(a, b);
   }
-  /// Of a and b that are in [2^-60, 2^60] but for their signs.
+  /// Whether all are in [least, most] but for their signs.
+  __device__ __forceinline__ bool sizes_within(float least, float most) const {
+    bool are_within = true;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) are_within &= (fabsf(of[i]) >= least) & (fabsf(of[i]) <= most);
+    return are_within;
+  }
+  /// Of a and b whose sizes are in [2^-60, 2^60].
   __device__ __forceinline__ static Floats ordinary_quotient(const Floats& a, const Floats& b) {
     const Floats about = each([&](int i) {
       float reciprocal;
@@ -90,10 +93,7 @@ __device__ __noinline__ Floats<kCount> silu_one_by_one(Floats<kCount> x) {
 template <int kCount>
 __device__ __forceinline__ Floats<kCount> silu(const Floats<kCount>& x) {
   constexpr float kLeast = 0x1p-60f, kMost = 41.0f;  // e^41 < 2^60
-  bool is_ordinary = true;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) is_ordinary &= (fabsf(x.of[i]) >= kLeast) & (fabsf(x.of[i]) <= kMost);
-  if (!is_ordinary) return silu_one_by_one(x);
+  if (!x.sizes_within(kLeast, kMost)) return silu_one_by_one(x);
   using F = Floats<kCount>;
   return F::ordinary_quotient(x, F(1.0f) + math::exp_of_moderate(F(0.0f) - x));
 }

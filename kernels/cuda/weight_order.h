@@ -1,9 +1,9 @@
 #pragma once
 // Where a bfloat16 weight lies on the device: in matrices of 8 outputs x 8 k, whose rows of 16 bytes lie one behind the
-// other, as ldmatrix and the descriptors of wgmma take them; weights are on the M side. [tile of 16
-// outputs][chunk][step of 16 k][half of k][half of the outputs][8 outputs][8 k], so that a warp reads 512 bytes in a
-// row, and a warp that owns a chunk streams it. Chunks as in docs/numerics.md; all have as many steps, filled with
-// zeros.
+// other, as ldmatrix and the descriptors of wgmma take them; weights are on the M side.
+//   [tile of 16 outputs][chunk][step of 16 k][half of k][half of the outputs][8 outputs][8 k]
+// So a warp reads 512 bytes in a row, and one that owns a chunk streams it. Chunks as in docs/numerics.md; all have as
+// many steps, filled with zeros.
 
 #include <cstdint>
 
@@ -11,9 +11,9 @@
 
 namespace paceline::cuda {
 
-inline constexpr int kTile = 16;             // outputs
-inline constexpr int kStep = 16;             // values of k
-inline constexpr int kTileStepValues = 256;  // values of a tile's step
+inline constexpr int kTile = 16;  // outputs
+inline constexpr int kStep = 16;  // values of k
+inline constexpr int kTileStepValues = kTile * kStep;
 
 /// Of parts in pairs (a gate and what it gates): row `row` of part `part` as it lies, tile after tile by turns.
 PACELINE_MATH constexpr int64_t paired_row(int64_t row, int part) {
