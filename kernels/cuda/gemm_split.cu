@@ -187,8 +187,8 @@ __device__ SharedTile shared_tile(const Split& split, int index, int team) {
 }
 
 /// Of the block's part of a tile.
-template <class S>
-__device__ __forceinline__ RowFinish finish_of(const Split& split, const Epilogue& epilogue, int tile) {
+template <class S, End kEnd>
+__device__ __forceinline__ RowFinish<kEnd> finish_of(const Split& split, const Epilogue& epilogue, int tile) {
   const TilePart part = part_of<S>(split, tile);
   if constexpr (S::kBlocks == 1) return {epilogue, split.y, split.x.rows, part.first_tile, 0};
   const int first_row = part.group * kWideRows;
@@ -196,12 +196,12 @@ __device__ __forceinline__ RowFinish finish_of(const Split& split, const Epilogu
 }
 
 /// The block's part of the rows: what all sharers have put into places, as the tree.
-template <class S>
+template <class S, End kEnd>
 __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue& epilogue, const SharedTile& tile,
                                               uint32_t launch) {
   const int lane = threadIdx.x % 32, begin = tile.begin, end = tile.end;
   if (begin == end) return;
-  const RowFinish finish = finish_of<S>(split, epilogue, tile.number);
+  const RowFinish<kEnd> finish = finish_of<S, kEnd>(split, epilogue, tile.number);
   if (lane < tile.sharers.count) await<S>(split.places, tile.sharers.first + lane, launch);
   __syncwarp();
   const float4* const from = sums_at<S>(split.places, tile.index * split.shares.chunks);
@@ -227,7 +227,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
 }
 #endif
 
-template <class S>
+template <class S, End kEnd>
 __global__ void __launch_bounds__(S::kBlockThreads, 1)
     gemm_split_kernel(const __grid_constant__ Split split, const __grid_constant__ Epilogue epilogue) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
         sums.put(sums_at<S>(split.places, place), row_tiles);
       } else {
         sums.put(shared.sums[0] + threadIdx.x, S::kRowTiles);
-        const RowFinish finish = finish_of<S>(split, epilogue, tile);
+        const RowFinish<kEnd> finish = finish_of<S, kEnd>(split, epilogue, tile);
         constexpr int kTogether = 4;
 #pragma unroll 1
         for (int t = 0; t < row_tiles; t += kTogether) {
@@ -297,7 +297,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     if (shared.over[0].index >= 0) announce<S>(split.places, team, launch);
 #pragma unroll 1
     for (const SharedTile& tile : shared.over)
-      if (tile.index >= 0) finish_shared<S>(split, epilogue, tile, launch);
+      if (tile.index >= 0) finish_shared<S, kEnd>(split, epilogue, tile, launch);
   }
   barrier_of_team<S>();  // what comes from the neighbour comes before
   SplitPlaces::Launches& launches = *split.places.launches;
@@ -323,6 +323,17 @@ void with_shape(int rows, Run&& run) {
   if (rows <= Shape96::kRows) return run(Shape96{});
   if (rows <= Shape128::kRows) return run(Shape128{});
   run(ShapePairs{});
+}
+
+/// run(kernel) with that of `end`.
+template <class S, class Run>
+void with_kernel(End end, Run&& run) {
+  switch (end) {
+    case End::gated: return run(gemm_split_kernel<S, End::gated>);
+    case End::added: return run(gemm_split_kernel<S, End::added>);
+    case End::written: return run(gemm_split_kernel<S, End::written>);
+    case End::any: return run(gemm_split_kernel<S, End::any>);
+  }
 }
 
 /// From how many rows on gemm_split is faster than gemm_bf16, which reads the weights once for kMaxRowTile rows.
@@ -363,7 +374,7 @@ int SumHandover::pairs_at_once() {
   config.dynamicSmemBytes = sizeof(ShapePairs::Shared);
   config.attrs = &cluster;
   config.numAttrs = 1;
-  check(cudaOccupancyMaxActiveClusters(&pairs_at_once_, gemm_split_kernel<ShapePairs>, &config),
+  check(cudaOccupancyMaxActiveClusters(&pairs_at_once_, gemm_split_kernel<ShapePairs, End::any>, &config),
         "cudaOccupancyMaxActiveClusters");
   if (pairs_at_once_ == 0) check(cudaErrorLaunchOutOfResources, "clusters of two blocks");
   return pairs_at_once_;
@@ -378,9 +389,12 @@ void prepare_gemm_split(const cudaDeviceProp& device) {
   for (const int rows : {Shape64::kRows, Shape96::kRows, Shape128::kRows, kWideRows + 1})
     with_shape(rows, [](auto shape) {
       using S = decltype(shape);
-      check(cudaFuncSetAttribute(gemm_split_kernel<S>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 int(sizeof(typename S::Shared))),
-            "cudaFuncSetAttribute");
+      for (const End end : {End::gated, End::added, End::written, End::any})
+        with_kernel<S>(end, [](auto* kernel) {
+          check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     int(sizeof(typename S::Shared))),
+                "cudaFuncSetAttribute");
+        });
     });
 }
 
@@ -400,8 +414,10 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
                       .places = handover.places(device, queue.stream)};
     Epilogue ends = epilogue(args, y);
     if (!hands_over(args, x)) ends.push = {};
-    launch_with({.cluster = dim3(S::kBlocks)}, gemm_split_kernel<S>, dim3(unsigned(split.shares.teams * S::kBlocks)),
-                dim3(S::kBlockThreads), sizeof(typename S::Shared), queue, split, ends);
+    with_kernel<S>(end_of(ends), [&](auto* kernel) {
+      launch_with({.cluster = dim3(S::kBlocks)}, kernel, dim3(unsigned(split.shares.teams * S::kBlocks)),
+                  dim3(S::kBlockThreads), sizeof(typename S::Shared), queue, split, ends);
+    });
   });
 }
 

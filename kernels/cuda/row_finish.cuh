@@ -25,11 +25,24 @@ __device__ __forceinline__ Floats<kCount> activated(Activation activation, Float
   return x;
 }
 
+/// What is known of a product's end when its kernel is made: gated activations go to an operand; sums are added to y,
+/// or written there. A kernel for each: what only others do would lie between its instructions, which are fetched when
+/// they are needed first.
+enum class End : uint8_t { gated, added, written, any };
+inline End end_of(const Epilogue& epilogue) {
+  if (epilogue.operand.values) return epilogue.glu ? End::gated : End::any;
+  if (epilogue.glu) return End::any;
+  return epilogue.add ? End::added : End::written;
+}
+
 /// What becomes of a thread's sums of eight tiles of 16 outputs, in the places of mma.cuh: the first warpgroup has the
 /// first eight outputs of each, the second one the others; a warp those of two tiles, which of parts in pairs are a
 /// gate tile and what it gates.
+template <End kEnd>
 class RowFinish {
  public:
+  static constexpr bool kAdds = kEnd == End::added, kPushes = kEnd == End::written;
+
   /// first_row: of the sums, a multiple of 8; y: that row of what is written in place of the epilogue's y. rows: of y.
   /// first: of the tiles.
   __device__ __forceinline__ RowFinish(const Epilogue& epilogue, const Operand::Row& y, int rows, int first,
@@ -42,23 +55,23 @@ class RowFinish {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int tile = warp % 4 * 2 + (epilogue.glu ? 0 : half);
+      const int tile = warp % 4 * 2 + (is_gated() ? 0 : half);
       column_[half] = epilogue.column(first + tile, warp / 4 * 8 + lane / 4);
-      if (epilogue.operand.values)
+      if (has_operand())
         operand_[half] = y.place(column_[half].at - odd_) + (row_ + odd_) * epilogue.operand.next_row();
     }
-    if (epilogue.push.count > 0) message_ = message_of(epilogue.push);
+    if (kPushes && epilogue.push.count > 0) message_ = message_of(epilogue.push);
   }
   /// Those of tiles of 8 rows from `t` on, side by side, as far as they lie before `end`.
   template <int kCount>
   __device__ __forceinline__ void put(int t, int end, float4 (&sum)[kCount]) const {
     const int rows = min(rows_, end * 8);
     if (epilogue_.bias) {
-      const float low = column_[0].bias, high = epilogue_.glu ? column_[0].up_bias : column_[1].bias;
+      const float low = column_[0].bias, high = is_gated() ? column_[0].up_bias : column_[1].bias;
       each<kCount>([&](int i) { sum[i].x += low, sum[i].y += low, sum[i].z += high, sum[i].w += high; });
     }
     float first[kCount], second[kCount];
-    if (epilogue_.glu) {
+    if (is_gated()) {
       Floats<2 * kCount> gate;
       each<kCount>([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
       gate = activated(epilogue_.activation, gate);
@@ -72,6 +85,10 @@ class RowFinish {
   }
 
  private:
+  __device__ __forceinline__ bool is_gated() const { return kEnd == End::gated || (kEnd == End::any && epilogue_.glu); }
+  __device__ __forceinline__ bool has_operand() const {
+    return kEnd == End::gated || (kEnd == End::any && epilogue_.operand.values);
+  }
   template <int kCount, class Body>
   __device__ __forceinline__ static void each(Body&& body) {
 #pragma unroll
@@ -82,7 +99,7 @@ class RowFinish {
   __device__ __forceinline__ void put_half(int t, int rows, int half, const float (&first)[kCount],
                                            const float (&second)[kCount]) const {
     const int64_t at = column_[half].at;
-    if (epilogue_.operand.values) {  // neighbours exchange, so that each has two columns of a row
+    if (has_operand()) {  // neighbours exchange, so that each has two columns of a row
       float other[kCount];
       each<kCount>([&](int i) { other[i] = __shfl_xor_sync(0xffffffffu, odd_ ? first[i] : second[i], 4); });
       const int64_t next = epilogue_.operand.next_tile();
@@ -98,24 +115,26 @@ class RowFinish {
     const int64_t stride = epilogue_.stride;
     float* const y = epilogue_.y + (first_row_ + t * 8 + row_) * stride + at;
     float old[2 * kCount] = {};
-    if (epilogue_.add)
+    if (kAdds)
       each<kCount>([&](int i) {
         if ((t + i) * 8 + row_ < rows) old[2 * i] = y[i * 8 * stride];
         if ((t + i) * 8 + row_ + 1 < rows) old[2 * i + 1] = y[(i * 8 + 1) * stride];
       });
     each<kCount>([&](int i) {
       const int row = (t + i) * 8 + row_;
-      if (row < rows) y[i * 8 * stride] = epilogue_.add ? old[2 * i] + first[i] : first[i];
-      if (row + 1 < rows) y[(i * 8 + 1) * stride] = epilogue_.add ? old[2 * i + 1] + second[i] : second[i];
+      if (row < rows) y[i * 8 * stride] = kAdds ? old[2 * i] + first[i] : first[i];
+      if (row + 1 < rows) y[(i * 8 + 1) * stride] = kAdds ? old[2 * i + 1] + second[i] : second[i];
     });
+    if constexpr (kPushes) {
 #pragma unroll 1
-    for (int peer = 0; peer < epilogue_.push.count; ++peer) {
-      uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd + first_row_ * stride;
-      each<kCount>([&](int i) {
-        const int row = (t + i) * 8 + row_;
-        if (row < rows) put_marked(to + row * stride + at, first[i], message_);
-        if (row + 1 < rows) put_marked(to + (row + 1) * stride + at, second[i], message_);
-      });
+      for (int peer = 0; peer < epilogue_.push.count; ++peer) {
+        uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd + first_row_ * stride;
+        each<kCount>([&](int i) {
+          const int row = (t + i) * 8 + row_;
+          if (row < rows) put_marked(to + row * stride + at, first[i], message_);
+          if (row + 1 < rows) put_marked(to + (row + 1) * stride + at, second[i], message_);
+        });
+      }
     }
   }
 
