@@ -202,11 +202,13 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
   const int lane = threadIdx.x % 32, begin = tile.begin, end = tile.end;
   if (begin == end) return;
   const RowFinish<kEnd> finish = finish_of<S, kEnd>(split, epilogue, tile.number);
+  constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;
+  float4 standing[kTogether] = {};
+  finish.load_standing(begin, end, standing);
   if (lane < tile.sharers.count) await<S>(split.places, tile.sharers.first + lane, launch);
   __syncwarp();
   const float4* const from = sums_at<S>(split.places, tile.index * split.shares.chunks);
   const unsigned pieces = tile.pieces;
-  constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;
 #pragma unroll 1
   for (int t = begin; t < end; t += kTogether) {
     float4 sum[kStrictChunks][kTogether];
@@ -215,6 +217,8 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
 #pragma unroll
       for (int i = 0; i < kTogether; ++i)
         if (pieces >> piece & 1) sum[piece][i] = __ldcg(from + piece * kNextPiece + min(t + i, end - 1) * kThreads);
+    float4 next[kTogether] = {};
+    finish.load_standing(t + kTogether, end, next);
 #pragma unroll
     for (int width = 1; width < kStrictChunks; width *= 2)
 #pragma unroll
@@ -222,7 +226,9 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
         if (pieces >> (left + width) & 1)  // else it is within the left one's piece
 #pragma unroll
           for (int i = 0; i < kTogether; ++i) sum[left][i] = sum[left][i] + sum[left + width][i];
-    finish.put(t, end, sum[0]);
+    finish.put(t, end, sum[0], standing);
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) standing[i] = next[i];
   }
 }
 #endif
@@ -282,13 +288,14 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       } else {
         sums.put(shared.sums[0] + threadIdx.x, S::kRowTiles);
         const RowFinish<kEnd> finish = finish_of<S, kEnd>(split, epilogue, tile);
-        constexpr int kTogether = 4;
+        constexpr int kTogether = kEnd == End::added ? S::kRowTiles / 2 : 4;
 #pragma unroll 1
         for (int t = 0; t < row_tiles; t += kTogether) {
-          float4 sum[kTogether];
+          float4 sum[kTogether], standing[kTogether] = {};
+          finish.load_standing(t, row_tiles, standing);
 #pragma unroll
           for (int i = 0; i < kTogether; ++i) sum[i] = shared.sums[t + i][threadIdx.x];
-          finish.put(t, row_tiles, sum);
+          finish.put(t, row_tiles, sum, standing);
         }
       }
     }

@@ -62,9 +62,22 @@ class RowFinish {
     }
     if (kPushes && epilogue.push.count > 0) message_ = message_of(epilogue.push);
   }
-  /// Those of tiles of 8 rows from `t` on, side by side, as far as they lie before `end`.
+  /// What stands where put() adds, on its way while the sums are made; else anything.
   template <int kCount>
-  __device__ __forceinline__ void put(int t, int end, float4 (&sum)[kCount]) const {
+  __device__ __forceinline__ void load_standing(int t, int end, float4 (&standing)[kCount]) const {
+    if (!kAdds) return;
+    const int rows = min(rows_, end * 8);
+    each<kCount>([&](int i) {
+      const int row = (t + i) * 8 + row_;
+      const auto at = [&](int half, int of) {
+        return column_[half].at >= 0 && row + of < rows ? y_at(t, half)[(i * 8 + of) * epilogue_.stride] : 0.0f;
+      };
+      standing[i] = {at(0, 0), at(0, 1), at(1, 0), at(1, 1)};
+    });
+  }
+  /// Those of tiles of 8 rows from `t` on, side by side, as far as they lie before `end`. standing: as above.
+  template <int kCount>
+  __device__ __forceinline__ void put(int t, int end, float4 (&sum)[kCount], const float4 (&standing)[kCount]) const {
     const int rows = min(rows_, end * 8);
     if (epilogue_.bias) {
       const float low = column_[0].bias, high = is_gated() ? column_[0].up_bias : column_[1].bias;
@@ -78,6 +91,7 @@ class RowFinish {
       each<kCount>([&](int i) { first[i] = gate.of[2 * i] * sum[i].z, second[i] = gate.of[2 * i + 1] * sum[i].w; });
       return put_half(t, rows, 0, first, second);
     }
+    if (kAdds) each<kCount>([&](int i) { sum[i] = standing[i] + sum[i]; });
     each<kCount>([&](int i) { first[i] = sum[i].x, second[i] = sum[i].y; });
     put_half(t, rows, 0, first, second);
     each<kCount>([&](int i) { first[i] = sum[i].z, second[i] = sum[i].w; });
@@ -88,6 +102,10 @@ class RowFinish {
   __device__ __forceinline__ bool is_gated() const { return kEnd == End::gated || (kEnd == End::any && epilogue_.glu); }
   __device__ __forceinline__ bool has_operand() const {
     return kEnd == End::gated || (kEnd == End::any && epilogue_.operand.values);
+  }
+  /// Of the thread's first row of a tile.
+  __device__ __forceinline__ float* y_at(int t, int half) const {
+    return epilogue_.y + (first_row_ + t * 8 + row_) * epilogue_.stride + column_[half].at;
   }
   template <int kCount, class Body>
   __device__ __forceinline__ static void each(Body&& body) {
@@ -113,17 +131,11 @@ class RowFinish {
     }
     if (at < 0) return;
     const int64_t stride = epilogue_.stride;
-    float* const y = epilogue_.y + (first_row_ + t * 8 + row_) * stride + at;
-    float old[2 * kCount] = {};
-    if (kAdds)
-      each<kCount>([&](int i) {
-        if ((t + i) * 8 + row_ < rows) old[2 * i] = y[i * 8 * stride];
-        if ((t + i) * 8 + row_ + 1 < rows) old[2 * i + 1] = y[(i * 8 + 1) * stride];
-      });
+    float* const y = y_at(t, half);
     each<kCount>([&](int i) {
       const int row = (t + i) * 8 + row_;
-      if (row < rows) y[i * 8 * stride] = kAdds ? old[2 * i] + first[i] : first[i];
-      if (row + 1 < rows) y[(i * 8 + 1) * stride] = kAdds ? old[2 * i + 1] + second[i] : second[i];
+      if (row < rows) y[i * 8 * stride] = first[i];
+      if (row + 1 < rows) y[(i * 8 + 1) * stride] = second[i];
     });
     if constexpr (kPushes) {
 #pragma unroll 1
