@@ -7,24 +7,6 @@
 
 namespace paceline::cuda {
 
-/// For all but silu, called: few models have them, and in line they are a fifth of a kernel's instructions.
-static __device__ __noinline__ Floats<4> activated_four(Activation activation, Floats<4> x) {
-  return math::activate(activation, x);
-}
-/// math::activate
-template <int kCount>
-__device__ __forceinline__ Floats<kCount> activated(Activation activation, Floats<kCount> x) {
-  static_assert(kCount % 4 == 0);
-  if (activation == Activation::silu) return silu(x);
-#pragma unroll
-  for (int i = 0; i < kCount; i += 4) {
-    const Floats<4> y = activated_four(activation, Floats<4>::each([&](int j) { return x.of[i + j]; }));
-#pragma unroll
-    for (int j = 0; j < 4; ++j) x.of[i + j] = y.of[j];
-  }
-  return x;
-}
-
 /// What is known of a product's end when its kernel is made: gated activations go to an operand; sums are added to y,
 /// or written there. A kernel for each: what only others do would lie between its instructions, which are fetched when
 /// they are needed first.
@@ -33,6 +15,24 @@ inline End end_of(const Epilogue& epilogue) {
   if (epilogue.operand.values) return epilogue.glu ? End::gated : End::any;
   if (epilogue.glu) return End::any;
   return epilogue.add ? End::added : End::written;
+}
+
+/// For all but silu, called: few models have them, and in line they are a fifth of a kernel's instructions.
+static __device__ __noinline__ Floats<4> activated_four(Activation activation, Floats<4> x) {
+  return math::activate(activation, x);
+}
+/// math::activate(gate) * up; of End::gated rounded to bfloat16 next.
+template <End kEnd, int kCount>
+__device__ __forceinline__ Floats<kCount> gated(Activation activation, Floats<kCount> gate, const Floats<kCount>& up) {
+  static_assert(kCount % 4 == 0);
+  if (activation == Activation::silu) return kEnd == End::gated ? gated_for_bfloat(gate, up) : silu(gate) * up;
+#pragma unroll
+  for (int i = 0; i < kCount; i += 4) {
+    const Floats<4> y = activated_four(activation, Floats<4>::each([&](int j) { return gate.of[i + j]; }));
+#pragma unroll
+    for (int j = 0; j < 4; ++j) gate.of[i + j] = y.of[j];
+  }
+  return gate * up;
 }
 
 /// What becomes of a thread's sums of eight tiles of 16 outputs, in the places of mma.cuh: the first warpgroup has the
@@ -85,10 +85,11 @@ class RowFinish {
     }
     float first[kCount], second[kCount];
     if (is_gated()) {
-      Floats<2 * kCount> gate;
+      Floats<2 * kCount> gate, up;
       each<kCount>([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
-      gate = activated(epilogue_.activation, gate);
-      each<kCount>([&](int i) { first[i] = gate.of[2 * i] * sum[i].z, second[i] = gate.of[2 * i + 1] * sum[i].w; });
+      each<kCount>([&](int i) { up.of[2 * i] = sum[i].z, up.of[2 * i + 1] = sum[i].w; });
+      const auto y = gated<kEnd>(epilogue_.activation, gate, up);
+      each<kCount>([&](int i) { first[i] = y.of[2 * i], second[i] = y.of[2 * i + 1]; });
       return put_half(t, rows, 0, first, second);
     }
     if (kAdds) each<kCount>([&](int i) { sum[i] = standing[i] + sum[i]; });
