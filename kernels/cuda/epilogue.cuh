@@ -68,6 +68,16 @@ struct Epilogue {
   }
 };
 
+/// What is known of an epilogue when a kernel is made: gated activations go to an operand; sums are added to y, or
+/// written there. With a kernel for each, what only others do does not lie between its instructions, which are fetched
+/// when they are needed first.
+enum class EpilogueKind : uint8_t { gated, added, written, any };
+inline EpilogueKind kind_of(const Epilogue& epilogue) {
+  if (epilogue.operand.values) return epilogue.glu ? EpilogueKind::gated : EpilogueKind::any;
+  if (epilogue.glu) return EpilogueKind::any;
+  return epilogue.add ? EpilogueKind::added : EpilogueKind::written;
+}
+
 inline Epilogue epilogue(const GemmArgs& args, const Operand& operand) {
   return {.bias = args.bias,
           .y = args.y.f32_row(0),

@@ -187,8 +187,8 @@ __device__ SharedTile shared_tile(const Split& split, int index, int team) {
 }
 
 /// Of the block's part of a tile.
-template <class S, End kEnd>
-__device__ __forceinline__ RowFinish<kEnd> finish_of(const Split& split, const Epilogue& epilogue, int tile) {
+template <class S, EpilogueKind kKind>
+__device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const Epilogue& epilogue, int tile) {
   const TilePart part = part_of<S>(split, tile);
   if constexpr (S::kBlocks == 1) return {epilogue, split.y, split.x.rows, part.first_tile, 0};
   const int first_row = part.group * kWideRows;
@@ -196,12 +196,12 @@ __device__ __forceinline__ RowFinish<kEnd> finish_of(const Split& split, const E
 }
 
 /// The block's part of the rows: what all sharers have put into places, as the tree.
-template <class S, End kEnd>
+template <class S, EpilogueKind kKind>
 __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue& epilogue, const SharedTile& tile,
                                               uint32_t launch) {
   const int lane = threadIdx.x % 32, begin = tile.begin, end = tile.end;
   if (begin == end) return;
-  const RowFinish<kEnd> finish = finish_of<S, kEnd>(split, epilogue, tile.number);
+  const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, tile.number);
   constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;
   float4 standing[kTogether] = {};
   finish.load_standing(begin, end, standing);
@@ -233,7 +233,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
 }
 #endif
 
-template <class S, End kEnd>
+template <class S, EpilogueKind kKind>
 __global__ void __launch_bounds__(S::kBlockThreads, 1)
     gemm_split_kernel(const __grid_constant__ Split split, const __grid_constant__ Epilogue epilogue) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -287,8 +287,8 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
         sums.put(sums_at<S>(split.places, place), row_tiles);
       } else {
         sums.put(shared.sums[0] + threadIdx.x, S::kRowTiles);
-        const RowFinish<kEnd> finish = finish_of<S, kEnd>(split, epilogue, tile);
-        constexpr int kTogether = kEnd == End::added ? S::kRowTiles / 2 : 4;
+        const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, tile);
+        constexpr int kTogether = kKind == EpilogueKind::added ? S::kRowTiles / 2 : 4;
 #pragma unroll 1
         for (int t = 0; t < row_tiles; t += kTogether) {
           float4 sum[kTogether], standing[kTogether] = {};
@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     if (shared.over[0].index >= 0) announce<S>(split.places, team, launch);
 #pragma unroll 1
     for (const SharedTile& tile : shared.over)
-      if (tile.index >= 0) finish_shared<S, kEnd>(split, epilogue, tile, launch);
+      if (tile.index >= 0) finish_shared<S, kKind>(split, epilogue, tile, launch);
   }
   barrier_of_team<S>();  // what comes from the neighbour comes before
   SplitPlaces::Launches& launches = *split.places.launches;
@@ -332,14 +332,14 @@ void with_shape(int rows, Run&& run) {
   run(ShapePairs{});
 }
 
-/// run(kernel) with that of `end`.
+/// run(kernel) with that of `kind`.
 template <class S, class Run>
-void with_kernel(End end, Run&& run) {
-  switch (end) {
-    case End::gated: return run(gemm_split_kernel<S, End::gated>);
-    case End::added: return run(gemm_split_kernel<S, End::added>);
-    case End::written: return run(gemm_split_kernel<S, End::written>);
-    case End::any: return run(gemm_split_kernel<S, End::any>);
+void with_kernel(EpilogueKind kind, Run&& run) {
+  switch (kind) {
+    case EpilogueKind::gated: return run(gemm_split_kernel<S, EpilogueKind::gated>);
+    case EpilogueKind::added: return run(gemm_split_kernel<S, EpilogueKind::added>);
+    case EpilogueKind::written: return run(gemm_split_kernel<S, EpilogueKind::written>);
+    case EpilogueKind::any: return run(gemm_split_kernel<S, EpilogueKind::any>);
   }
 }
 
@@ -381,7 +381,7 @@ int SumHandover::pairs_at_once() {
   config.dynamicSmemBytes = sizeof(ShapePairs::Shared);
   config.attrs = &cluster;
   config.numAttrs = 1;
-  check(cudaOccupancyMaxActiveClusters(&pairs_at_once_, gemm_split_kernel<ShapePairs, End::any>, &config),
+  check(cudaOccupancyMaxActiveClusters(&pairs_at_once_, gemm_split_kernel<ShapePairs, EpilogueKind::any>, &config),
         "cudaOccupancyMaxActiveClusters");
   if (pairs_at_once_ == 0) check(cudaErrorLaunchOutOfResources, "clusters of two blocks");
   return pairs_at_once_;
@@ -396,8 +396,9 @@ void prepare_gemm_split(const cudaDeviceProp& device) {
   for (const int rows : {Shape64::kRows, Shape96::kRows, Shape128::kRows, kWideRows + 1})
     with_shape(rows, [](auto shape) {
       using S = decltype(shape);
-      for (const End end : {End::gated, End::added, End::written, End::any})
-        with_kernel<S>(end, [](auto* kernel) {
+      for (const EpilogueKind kind :
+           {EpilogueKind::gated, EpilogueKind::added, EpilogueKind::written, EpilogueKind::any})
+        with_kernel<S>(kind, [](auto* kernel) {
           check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      int(sizeof(typename S::Shared))),
                 "cudaFuncSetAttribute");
@@ -421,7 +422,7 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
                       .places = handover.places(device, queue.stream)};
     Epilogue ends = epilogue(args, y);
     if (!hands_over(args, x)) ends.push = {};
-    with_kernel<S>(end_of(ends), [&](auto* kernel) {
+    with_kernel<S>(kind_of(ends), [&](auto* kernel) {
       launch_with({.cluster = dim3(S::kBlocks)}, kernel, dim3(unsigned(split.shares.teams * S::kBlocks)),
                   dim3(S::kBlockThreads), sizeof(typename S::Shared), queue, split, ends);
     });

@@ -7,25 +7,16 @@
 
 namespace paceline::cuda {
 
-/// What is known of a product's end when its kernel is made: gated activations go to an operand; sums are added to y,
-/// or written there. A kernel for each: what only others do would lie between its instructions, which are fetched when
-/// they are needed first.
-enum class End : uint8_t { gated, added, written, any };
-inline End end_of(const Epilogue& epilogue) {
-  if (epilogue.operand.values) return epilogue.glu ? End::gated : End::any;
-  if (epilogue.glu) return End::any;
-  return epilogue.add ? End::added : End::written;
-}
-
 /// For all but silu, called: few models have them, and in line they are a fifth of a kernel's instructions.
 static __device__ __noinline__ Floats<4> activated_four(Activation activation, Floats<4> x) {
   return math::activate(activation, x);
 }
-/// math::activate(gate) * up; of End::gated rounded to bfloat16 next.
-template <End kEnd, int kCount>
+/// math::activate(gate) * up; of EpilogueKind::gated rounded to bfloat16 next.
+template <EpilogueKind kKind, int kCount>
 __device__ __forceinline__ Floats<kCount> gated(Activation activation, Floats<kCount> gate, const Floats<kCount>& up) {
   static_assert(kCount % 4 == 0);
-  if (activation == Activation::silu) return kEnd == End::gated ? gated_for_bfloat(gate, up) : silu(gate) * up;
+  if (activation == Activation::silu)
+    return kKind == EpilogueKind::gated ? gated_for_bfloat(gate, up) : silu(gate) * up;
 #pragma unroll
   for (int i = 0; i < kCount; i += 4) {
     const Floats<4> y = activated_four(activation, Floats<4>::each([&](int j) { return gate.of[i + j]; }));
@@ -38,10 +29,10 @@ __device__ __forceinline__ Floats<kCount> gated(Activation activation, Floats<kC
 /// What becomes of a thread's sums of eight tiles of 16 outputs, in the places of mma.cuh: the first warpgroup has the
 /// first eight outputs of each, the second one the others; a warp those of two tiles, which of parts in pairs are a
 /// gate tile and what it gates.
-template <End kEnd>
+template <EpilogueKind kKind>
 class RowFinish {
  public:
-  static constexpr bool kAdds = kEnd == End::added, kPushes = kEnd == End::written;
+  static constexpr bool kAdds = kKind == EpilogueKind::added, kPushes = kKind == EpilogueKind::written;
 
   /// first_row: of the sums, a multiple of 8; y: that row of what is written in place of the epilogue's y. rows: of y.
   /// first: of the tiles.
@@ -88,7 +79,7 @@ class RowFinish {
       Floats<2 * kCount> gate, up;
       each<kCount>([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
       each<kCount>([&](int i) { up.of[2 * i] = sum[i].z, up.of[2 * i + 1] = sum[i].w; });
-      const auto y = gated<kEnd>(epilogue_.activation, gate, up);
+      const auto y = gated<kKind>(epilogue_.activation, gate, up);
       each<kCount>([&](int i) { first[i] = y.of[2 * i], second[i] = y.of[2 * i + 1]; });
       return put_half(t, rows, 0, first, second);
     }
@@ -100,9 +91,11 @@ class RowFinish {
   }
 
  private:
-  __device__ __forceinline__ bool is_gated() const { return kEnd == End::gated || (kEnd == End::any && epilogue_.glu); }
+  __device__ __forceinline__ bool is_gated() const {
+    return kKind == EpilogueKind::gated || (kKind == EpilogueKind::any && epilogue_.glu);
+  }
   __device__ __forceinline__ bool has_operand() const {
-    return kEnd == End::gated || (kEnd == End::any && epilogue_.operand.values);
+    return kKind == EpilogueKind::gated || (kKind == EpilogueKind::any && epilogue_.operand.values);
   }
   /// Of the thread's first row of a tile.
   __device__ __forceinline__ float* y_at(int t, int half) const {
