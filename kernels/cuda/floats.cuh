@@ -49,8 +49,7 @@ struct Floats {
   /// Of a and b whose sizes are in [2^-60, 2^60].
   __device__ __forceinline__ static Floats ordinary_quotient(const Floats& a, const Floats& b) {
     const Floats about = each([&](int i) {
-      float reciprocal;
-      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(b.of[i]));
+      const float reciprocal = reciprocal_approximate(b.of[i]);
       return __fmaf_rn(reciprocal, __fmaf_rn(-b.of[i], reciprocal, 1.0f), reciprocal);
     });
     const auto corrected = [&](const Floats& quotient) {
@@ -110,9 +109,7 @@ __device__ __forceinline__ float silu_approximate(float x) {
   const float power = x * -kLog2E;
   const float rest = __fmaf_rn(x, -kLog2ELow, __fmaf_rn(x, -kLog2E, -power));
   const float about = power_of_two_approximate(power);
-  float reciprocal;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(1.0f + __fmaf_rn(about * rest, kLn2, about)));
-  return x * reciprocal;
+  return x * reciprocal_approximate(1.0f + __fmaf_rn(about * rest, kLn2, about));
 }
 template <int kCount>
 __device__ __noinline__ Floats<kCount> gated_by_silu(Floats<kCount> gate, Floats<kCount> up) {
