@@ -98,13 +98,13 @@ __device__ __forceinline__ uint32_t cluster_rank() {
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// As copy_once(), to the same place of each block of the cluster whose bit is set, and its barrier there.
-__device__ __forceinline__ void copy_once_to_cluster(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier,
-                                                     unsigned blocks) {
+/// As copy_box_once(), to the same place of each block of the cluster whose bit is set, and its barrier there.
+__device__ __forceinline__ void copy_box_once_to_cluster(uint32_t to, const CUtensorMap* map, int32_t column,
+                                                         int32_t row, uint32_t barrier, unsigned blocks) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1], "
-      "%2, [%3], %4, %5;" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier), "h"(uint16_t(blocks)), "l"(read_once())
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(uint16_t(blocks)), "l"(read_once())
       : "memory");
 }
 /// At the barrier that lies there in another block of the cluster.
@@ -113,6 +113,15 @@ __device__ __forceinline__ void arrive_at_block(uint32_t barrier, uint32_t rank)
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
       "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(barrier),
       "r"(rank)
+      : "memory");
+}
+/// As copy_box_here() below, of what is read once.
+__device__ __forceinline__ void copy_box_once(uint32_t to, const CUtensorMap* map, int32_t column, int32_t row,
+                                              uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, %3}], [%4], %5;" ::"r"(to),
+      "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(read_once())
       : "memory");
 }
 /// A box of a map of two dimensions, the one that begins there. map: a kernel's __grid_constant__ argument.

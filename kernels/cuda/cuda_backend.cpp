@@ -262,9 +262,9 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   PACELINE_CHECK(!spec.pair_panels || spec.k_chunks == kStrictChunks, "pair_panels with k_chunks {}", spec.k_chunks);
   for (const HostWeight& part : stacked_rows)
     if (any_unstorable(part, spec.dtype)) weight->has_unstorable = true;
-  const int64_t tile_values =
-      spec.dtype == DType::bf16 ? weight->order().tile_values() : weight->k * int64_t{cuda::kTile};
-  weight->memory = DeviceMemory(size_t(weight->tiles() * tile_values) * dtype_bytes(spec.dtype), queue_.now());
+  const int64_t values = weight->tiles() * weight->tile_values();
+  weight->memory = DeviceMemory(size_t(values) * dtype_bytes(spec.dtype), queue_.now());
+  if (spec.dtype == DType::bf16 && properties_.major >= 9 && weight->n > 0) weight->boxes = cuda::weight_boxes(*weight);
   if (const size_t copy_bytes = blas_ ? row_copy_bytes(weight->n, weight->k, spec) : 0; copy_bytes > 0)
     weight->row_copy = DeviceMemory(copy_bytes, queue_.now());
   weight->bytes = weight->memory.bytes() + weight->row_copy.bytes();

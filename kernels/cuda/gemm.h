@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/operand.h"
+#include "kernels/cuda/tensor_map.h"
 #include "kernels/op_args.h"
 
 namespace paceline::cuda {
@@ -14,6 +15,7 @@ namespace paceline::cuda {
 /// says, for every type.
 struct CudaWeight final : PackedWeight {
   DeviceMemory memory;
+  CUtensorMap boxes{};    // bfloat16, as gemm_split copies it (weight_boxes)
   DeviceMemory row_copy;  // fast numerics: [n][k] bfloat16 for cuBLASLt, part after part; empty where it takes none
   std::shared_ptr<std::atomic<size_t>> bytes_alive;  // of the backend that packed it
 
@@ -27,6 +29,7 @@ struct CudaWeight final : PackedWeight {
     const int64_t parts = pair_panels ? 2 : 1;
     return (n / parts + kTile - 1) / kTile * parts;
   }
+  int64_t tile_values() const { return dtype == DType::bf16 ? order().tile_values() : k * int64_t{kTile}; }
 };
 
 /// Where blocks of gemm_split leave sums for each other, and the flags that say so.
@@ -84,6 +87,8 @@ inline bool hands_over(const GemmArgs& args, const Operand& x) {
 void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
                 const cudaDeviceProp& device, LaunchTo queue);
 void prepare_gemm_split(const cudaDeviceProp& device);
+/// What CudaWeight::boxes is for a weight whose memory is there; of bfloat16, compute capability 9.0 and newer.
+CUtensorMap weight_boxes(const CudaWeight& w);
 /// Of operands of `rows` rows that gemm_bf16 multiplies.
 RowLayout strict_layout(const cudaDeviceProp& device, int rows);
 /// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer), unless it norms.

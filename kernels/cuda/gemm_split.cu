@@ -239,7 +239,8 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) char memory[];
   auto& shared = *reinterpret_cast<typename S::Shared*>(memory);
-  const int team = int(blockIdx.x) / S::kBlocks;
+  // uniform: with a warp's number from threadIdx alone ptxas lets each wgmma wait for the one before
+  const int team = int(blockIdx.x) / S::kBlocks, warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0);
   if (threadIdx.x == 32) {
     const int first = split.shares.first_item(team), stop = split.shares.first_item(team + 1);
     const int index = first / split.shares.chunks;
@@ -257,12 +258,12 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     publish_barriers();
   }
   barrier_of_team<S>();
-  if (threadIdx.x >= kThreads) {
+  if (warp >= kWarps) {
     if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kCopying));
     launch_dependents();
-    if (threadIdx.x < kThreads + 32) {
+    if (warp == kWarps) {
       steer<S>(split, shared, team, WeightCopy<S>{split, shared});
-    } else if (threadIdx.x < kThreads + 64) {
+    } else if (warp == kWarps + 1) {
       wait_for_predecessor();
       steer<S>(split, shared, team, RowCopy<S>{split, shared});
     }
@@ -270,7 +271,6 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kMultiplying));
     wait_for_predecessor();
     launch_dependents();
-    const int warp = threadIdx.x / 32;
     if (threadIdx.x % 32 == 0) shared.launch[warp] = __ldcg(&split.places.launches->number) + 1;
     const SplitShares& shares = split.shares;
     StageCursor<S> at(split, team);
@@ -406,6 +406,17 @@ void prepare_gemm_split(const cudaDeviceProp& device) {
     });
 }
 
+CUtensorMap weight_boxes(const CudaWeight& w) {
+  const int64_t tile_bytes = w.order().tile_values() * 2;
+  return tensor_map({.type = CU_TENSOR_MAP_DATA_TYPE_INT64,
+                     .data = w.memory.as<const uint4>(),
+                     .rows = w.tiles(),
+                     .cols = tile_bytes / 8,
+                     .row_bytes = tile_bytes,
+                     .box_rows = kBoxTiles,
+                     .box_cols = kStageSteps * kStepWords});
+}
+
 void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
                 const cudaDeviceProp& device, LaunchTo queue) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
@@ -413,8 +424,7 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
     using S = decltype(shape);
     const int outputs = int((w.tiles() + kWarps - 1) / kWarps), row_tiles = (x.groups() + S::kBlocks - 1) / S::kBlocks;
     const int most_teams = S::kBlocks == 1 ? device.multiProcessorCount : handover.pairs_at_once();
-    const Split split{.w = w.memory.as<const uint4>(),
-                      .num_tiles = int(w.tiles()),
+    const Split split{.boxes = w.boxes,
                       .x = x,
                       .y = y.values ? y.row(0) : Operand::Row{},
                       .row_tiles = row_tiles,

@@ -12,6 +12,10 @@ namespace paceline::cuda::split {
 constexpr int kWarps = 8;  // that compute, two warpgroups; each takes a tile of 16 outputs
 constexpr int kThreads = kWarps * 32;
 constexpr int kStageSteps = 4;
+/// Weights as a tensor map has them: a row is a tile of 16 outputs, in words of 8 bytes; a stage is two boxes. What
+/// lies behind a chunk comes with its last stage.
+constexpr int kStepWords = kTileStepValues * 2 / 8;
+constexpr int kBoxTiles = 4, kStageBoxes = kWarps / kBoxTiles;
 
 /// A tile that is left over, as one of its sharers sees it.
 struct SharedTile {
@@ -46,8 +50,7 @@ struct Shape {
 };
 
 struct Split {
-  const uint4* w;
-  int num_tiles;  // of 16 outputs
+  CUtensorMap boxes;  // CudaWeight::boxes
   Operand x;
   Operand::Row y;      // the first one of what is written in place of y
   int row_tiles;       // tiles of the same outputs, whose rows a team takes in turn
@@ -139,37 +142,34 @@ __device__ __forceinline__ void steer(const Split& split, typename S::Shared& sh
   }
 }
 
-/// The weights: the first lanes copy a tile of 16 outputs each, or those that are the block's to copy for all of the
-/// team. They are constant: nothing is waited for.
+/// The weights, box by box: of a pair each block copies one of a stage's boxes for both. They are constant: nothing is
+/// waited for.
 template <class S>
 struct WeightCopy {
   const Split& split;
   typename S::Shared& shared;
-  const int my_tile;
-  int num_tiles = 0;
-  const uint4* from = nullptr;
+  const int my_box;
+  int tile = 0, word = 0;  // where that of the next stage begins
 
   __device__ WeightCopy(const Split& split_, typename S::Shared& shared_)
-      : split(split_), shared(shared_), my_tile(int(threadIdx.x % 32) * S::kBlocks + number_in_team<S>()) {}
+      : split(split_), shared(shared_), my_box(S::kBlocks == 1 ? int(threadIdx.x % 32) : number_in_team<S>()) {}
   __device__ void begin(const SplitWalk& walk) {
-    const int first_tile = part_of<S>(split, walk.tile).first_tile;
-    num_tiles = max(0, min(kWarps, split.num_tiles - first_tile));
-    const int64_t chunk = int64_t{first_tile + my_tile} * split.shares.chunks + walk.chunk;
-    from = split.w + chunk * split.x.order.steps * 32;
+    tile = part_of<S>(split, walk.tile).first_tile + my_box * kBoxTiles;
+    word = walk.chunk * split.x.order.steps * kStepWords;
   }
-  __device__ void stage(int slot, int steps) {
-    const uint32_t bytes = uint32_t(steps * 32 * sizeof(uint4));  // of a tile
+  __device__ void stage(int slot, int) {
+    const int lane = threadIdx.x % 32;
     const uint32_t full = shared_address(&shared.full[slot]);
-    if (threadIdx.x % 32 == 0) expect_bytes(full, num_tiles * bytes);
+    if (lane == 0) expect_bytes(full, sizeof(shared.weights[0]));
     __syncwarp();
-    if (my_tile < num_tiles) {
-      const uint32_t to = shared_address(shared.weights[slot][my_tile]);
+    if (lane < kStageBoxes / S::kBlocks) {
+      const uint32_t to = shared_address(shared.weights[slot][my_box * kBoxTiles]);
       if constexpr (S::kBlocks == 1)
-        copy_once(to, from, bytes, full);
+        copy_box_once(to, &split.boxes, word, tile, full);
       else
-        copy_once_to_cluster(to, from, bytes, full, (1u << S::kBlocks) - 1);
+        copy_box_once_to_cluster(to, &split.boxes, word, tile, full, (1u << S::kBlocks) - 1);
     }
-    from += kStageSteps * 32;
+    word += kStageSteps * kStepWords;
   }
 };
 
