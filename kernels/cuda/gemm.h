@@ -35,8 +35,8 @@ struct CudaWeight final : PackedWeight {
 /// Where blocks of gemm_split leave sums for each other, and the flags that say so.
 struct SplitPlaces {
   struct Launches {
-    uint32_t number;  // of the last one that has ended
-    uint32_t ended;   // blocks of the one under way
+    uint32_t number;  // of the last one whose blocks all have theirs
+    uint32_t blocks;  // of the next one, that have it
   };
   float4* sums;
   uint32_t* flags;

@@ -145,6 +145,17 @@ __device__ __forceinline__ void await(const SplitPlaces& places, int team, uint3
   } while (found != launch);
 }
 
+/// By a warp, once those that compute have emptied the ring, and so have the launch's number. The last block makes that
+/// of the next launch: who did so at a block's end would let the next kernel's wait for the counter.
+__device__ __forceinline__ void count_block(SplitPlaces::Launches& launches) {
+  if (threadIdx.x % 32 != 0) return;
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(&launches.blocks) : "memory");
+  if (before + 1 != gridDim.x) return;
+  launches.blocks = 0;
+  ++launches.number;
+}
+
 /// The sum of a piece of `count` chunks: 1, 2, 4, or 8, a whole tile. half(): where that of four chunks waits, among
 /// the places.
 template <class S, class Half>
@@ -265,7 +276,11 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       steer<S>(split, shared, team, WeightCopy<S>{split, shared});
     } else if (warp == kWarps + 1) {
       wait_for_predecessor();
-      steer<S>(split, shared, team, RowCopy<S>{split, shared});
+      RingPlace<S> ring = steer<S>(split, shared, team, RowCopy<S>{split, shared});
+#pragma unroll 1
+      for (int stage = 0; stage < S::kStages; ++stage, ring.advance())
+        wait_at(shared_address(&shared.empty[ring.slot]), ring.parity);
+      count_block(*split.places.launches);
     }
   } else {
     if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kMultiplying));
@@ -306,12 +321,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     for (const SharedTile& tile : shared.over)
       if (tile.index >= 0) finish_shared<S, kKind>(split, epilogue, tile, launch);
   }
-  barrier_of_team<S>();  // what comes from the neighbour comes before
-  SplitPlaces::Launches& launches = *split.places.launches;
-  if (threadIdx.x == 0 && atomicAdd(&launches.ended, 1) + 1 == gridDim.x) {  // the last block
-    launches.ended = 0;
-    ++launches.number;
-  }
+  if constexpr (S::kBlocks > 1) cluster_barrier();  // what comes from the neighbour comes before
 #else
   __trap();  // has_wide() keeps it from code without wgmma
 #endif

@@ -125,9 +125,9 @@ struct StageCursor {
 };
 
 /// Steers the ring for one warp: copy.begin(walk) at a chunk, copy.stage(slot, steps) where a stage is free. Little
-/// happens a stage, as the warp may not be slower than the copies.
+/// happens a stage, as the warp may not be slower than the copies. Returns where the ring stands then.
 template <class S, class Copy>
-__device__ __forceinline__ void steer(const Split& split, typename S::Shared& shared, int team, Copy copy) {
+__device__ __forceinline__ RingPlace<S> steer(const Split& split, typename S::Shared& shared, int team, Copy copy) {
   const int chunk_steps = split.x.order.steps;
   RingPlace<S> ring{.slot = 0, .parity = 1};  // all are free at first
 #pragma unroll 1
@@ -140,6 +140,7 @@ __device__ __forceinline__ void steer(const Split& split, typename S::Shared& sh
       ring.advance();
     }
   }
+  return ring;
 }
 
 /// The weights, box by box: of a pair each block copies one of a stage's boxes for both. They are constant: nothing is
