@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
   auto& shared = *reinterpret_cast<typename S::Shared*>(memory);
   // uniform: with a warp's number from threadIdx alone ptxas lets each wgmma wait for the one before
   const int team = int(blockIdx.x) / S::kBlocks, warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0);
-  if (threadIdx.x == 32) {
+  if (threadIdx.x == 0) {
     const int first = split.shares.first_item(team), stop = split.shares.first_item(team + 1);
     const int index = first / split.shares.chunks;
     for (int i = 0; i < 2; ++i)
@@ -261,28 +261,37 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       else
         shared.over[i].index = -1;
   }
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == kThreads) {  // of the warp that copies weights, which need not wait for the others
     for (int stage = 0; stage < S::kStages; ++stage) {
       init_barrier(shared_address(&shared.full[stage]), 2);  // weights and rows
       init_barrier(shared_address(&shared.empty[stage]), S::kBlocks * kWarps);
     }
     publish_barriers();
   }
-  barrier_of_team<S>();
-  if (warp >= kWarps) {
+  const auto begin_copying = [] {
+    barrier_of_team<S>();
     if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kCopying));
     launch_dependents();
-    if (warp == kWarps) {
-      steer<S>(split, shared, team, WeightCopy<S>{split, shared});
-    } else if (warp == kWarps + 1) {
+  };
+  if (warp == kWarps) {
+    constexpr bool kStartsAlone = S::kBlocks == 1;  // copies for a neighbour need his barriers
+    __syncwarp();
+    if (!kStartsAlone) begin_copying();
+    steer<S>(split, shared, team, WeightCopy<S>{split, shared}, [&] {
+      if (kStartsAlone) begin_copying();
+    });
+  } else if (warp > kWarps) {
+    begin_copying();
+    if (warp == kWarps + 1) {
       wait_for_predecessor();
-      RingPlace<S> ring = steer<S>(split, shared, team, RowCopy<S>{split, shared});
+      RingPlace<S> ring = steer<S>(split, shared, team, RowCopy<S>{split, shared}, [] {});
 #pragma unroll 1
       for (int stage = 0; stage < S::kStages; ++stage, ring.advance())
         wait_at(shared_address(&shared.empty[ring.slot]), ring.parity);
       count_block(*split.places.launches);
     }
   } else {
+    barrier_of_team<S>();
     if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kMultiplying));
     wait_for_predecessor();
     launch_dependents();

@@ -125,9 +125,12 @@ struct StageCursor {
 };
 
 /// Steers the ring for one warp: copy.begin(walk) at a chunk, copy.stage(slot, steps) where a stage is free. Little
-/// happens a stage, as the warp may not be slower than the copies. Returns where the ring stands then.
-template <class S, class Copy>
-__device__ __forceinline__ RingPlace<S> steer(const Split& split, typename S::Shared& shared, int team, Copy copy) {
+/// happens a stage, as the warp may not be slower than the copies. filled(): once, when the ring is full or nothing is
+/// left. Returns where the ring stands then.
+template <class S, class Copy, class Filled>
+__device__ __forceinline__ RingPlace<S> steer(const Split& split, typename S::Shared& shared, int team, Copy copy,
+                                              const Filled& filled) {
+  int to_fill = S::kStages;
   const int chunk_steps = split.x.order.steps;
   RingPlace<S> ring{.slot = 0, .parity = 1};  // all are free at first
 #pragma unroll 1
@@ -138,8 +141,10 @@ __device__ __forceinline__ RingPlace<S> steer(const Split& split, typename S::Sh
       wait_at(shared_address(&shared.empty[ring.slot]), ring.parity);
       copy.stage(ring.slot, min(kStageSteps, chunk_steps - step));
       ring.advance();
+      if (--to_fill == 0) filled();
     }
   }
+  if (to_fill > 0) filled();
   return ring;
 }
 
