@@ -12,7 +12,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* of) { return uint
 __device__ __forceinline__ void init_barrier(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
-/// Barriers that have been made, for whoever else uses them after the block's barrier that follows.
+/// Barriers that have been made, for copies, and for whoever else uses them after the block's barrier that follows.
 __device__ __forceinline__ void publish_barriers() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -35,8 +35,8 @@ struct CudaWeight final : PackedWeight {
 /// Where blocks of gemm_split leave sums for each other, and the flags that say so.
 struct SplitPlaces {
   struct Launches {
-    uint32_t number;  // of the last one whose blocks all have theirs
-    uint32_t blocks;  // of the next one, that have it
+    uint32_t number;  // of the last one whose blocks have all been counted
+    uint32_t blocks;  // of the next one, that have been
   };
   float4* sums;
   uint32_t* flags;

@@ -145,8 +145,9 @@ __device__ __forceinline__ void await(const SplitPlaces& places, int team, uint3
   } while (found != launch);
 }
 
-/// By a warp, once those that compute have emptied the ring, and so have the launch's number. The last block makes that
-/// of the next launch: who did so at a block's end would let the next kernel's wait for the counter.
+/// By a warp, once those that compute have emptied the ring, and so have the launch's number (who has no chunk needs
+/// none). The last block makes that of the next launch: who did so at a block's end would let the next kernel's wait
+/// for the counter.
 __device__ __forceinline__ void count_block(SplitPlaces::Launches& launches) {
   if (threadIdx.x % 32 != 0) return;
   uint32_t before;
@@ -246,7 +247,8 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
 
 template <class S, EpilogueKind kKind>
 __global__ void __launch_bounds__(S::kBlockThreads, 1)
-    gemm_split_kernel(const __grid_constant__ Split split, const __grid_constant__ Epilogue epilogue) {
+    gemm_split_kernel(const __grid_constant__ CUtensorMap boxes, const __grid_constant__ Split split,
+                      const __grid_constant__ Epilogue epilogue) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) char memory[];
   auto& shared = *reinterpret_cast<typename S::Shared*>(memory);
@@ -261,23 +263,23 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       else
         shared.over[i].index = -1;
   }
-  if (threadIdx.x == kThreads) {  // of the warp that copies weights, which need not wait for the others
+  if (threadIdx.x == kThreads) {  // of the warp that copies weights: unless for a neighbour, it begins at once
     for (int stage = 0; stage < S::kStages; ++stage) {
       init_barrier(shared_address(&shared.full[stage]), 2);  // weights and rows
       init_barrier(shared_address(&shared.empty[stage]), S::kBlocks * kWarps);
     }
     publish_barriers();
   }
+  if (S::kMovesRegisters && warp >= kWarps) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kCopying));
   const auto begin_copying = [] {
     barrier_of_team<S>();
-    if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kCopying));
     launch_dependents();
   };
   if (warp == kWarps) {
     constexpr bool kStartsAlone = S::kBlocks == 1;  // copies for a neighbour need his barriers
     __syncwarp();
     if (!kStartsAlone) begin_copying();
-    steer<S>(split, shared, team, WeightCopy<S>{split, shared}, [&] {
+    steer<S>(split, shared, team, WeightCopy<S>{split, boxes, shared}, [&] {
       if (kStartsAlone) begin_copying();
     });
   } else if (warp > kWarps) {
@@ -443,8 +445,7 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
     using S = decltype(shape);
     const int outputs = int((w.tiles() + kWarps - 1) / kWarps), row_tiles = (x.groups() + S::kBlocks - 1) / S::kBlocks;
     const int most_teams = S::kBlocks == 1 ? device.multiProcessorCount : handover.pairs_at_once();
-    const Split split{.boxes = w.boxes,
-                      .x = x,
+    const Split split{.x = x,
                       .y = y.values ? y.row(0) : Operand::Row{},
                       .row_tiles = row_tiles,
                       .shares = SplitShares::of(outputs * row_tiles, w.k_chunks, most_teams),
@@ -453,7 +454,7 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
     if (!hands_over(args, x)) ends.push = {};
     with_kernel<S>(kind_of(ends), [&](auto* kernel) {
       launch_with({.cluster = dim3(S::kBlocks)}, kernel, dim3(unsigned(split.shares.teams * S::kBlocks)),
-                  dim3(S::kBlockThreads), sizeof(typename S::Shared), queue, split, ends);
+                  dim3(S::kBlockThreads), sizeof(typename S::Shared), queue, w.boxes, split, ends);
     });
   });
 }

@@ -50,7 +50,6 @@ struct Shape {
 };
 
 struct Split {
-  CUtensorMap boxes;  // CudaWeight::boxes
   Operand x;
   Operand::Row y;      // the first one of what is written in place of y
   int row_tiles;       // tiles of the same outputs, whose rows a team takes in turn
@@ -126,7 +125,7 @@ struct StageCursor {
 
 /// Steers the ring for one warp: copy.begin(walk) at a chunk, copy.stage(slot, steps) where a stage is free. Little
 /// happens a stage, as the warp may not be slower than the copies. filled(): once, when the ring is full or nothing is
-/// left. Returns where the ring stands then.
+/// left. Returns where the ring stands behind the last stage.
 template <class S, class Copy, class Filled>
 __device__ __forceinline__ RingPlace<S> steer(const Split& split, typename S::Shared& shared, int team, Copy copy,
                                               const Filled& filled) {
@@ -153,12 +152,16 @@ __device__ __forceinline__ RingPlace<S> steer(const Split& split, typename S::Sh
 template <class S>
 struct WeightCopy {
   const Split& split;
+  const CUtensorMap& boxes;  // CudaWeight::boxes
   typename S::Shared& shared;
   const int my_box;
   int tile = 0, word = 0;  // where that of the next stage begins
 
-  __device__ WeightCopy(const Split& split_, typename S::Shared& shared_)
-      : split(split_), shared(shared_), my_box(S::kBlocks == 1 ? int(threadIdx.x % 32) : number_in_team<S>()) {}
+  __device__ WeightCopy(const Split& split_, const CUtensorMap& boxes_, typename S::Shared& shared_)
+      : split(split_),
+        boxes(boxes_),
+        shared(shared_),
+        my_box(S::kBlocks == 1 ? int(threadIdx.x % 32) : number_in_team<S>()) {}
   __device__ void begin(const SplitWalk& walk) {
     tile = part_of<S>(split, walk.tile).first_tile + my_box * kBoxTiles;
     word = walk.chunk * split.x.order.steps * kStepWords;
@@ -171,9 +174,9 @@ struct WeightCopy {
     if (lane < kStageBoxes / S::kBlocks) {
       const uint32_t to = shared_address(shared.weights[slot][my_box * kBoxTiles]);
       if constexpr (S::kBlocks == 1)
-        copy_box_once(to, &split.boxes, word, tile, full);
+        copy_box_once(to, &boxes, word, tile, full);
       else
-        copy_box_once_to_cluster(to, &split.boxes, word, tile, full, (1u << S::kBlocks) - 1);
+        copy_box_once_to_cluster(to, &boxes, word, tile, full, (1u << S::kBlocks) - 1);
     }
     word += kStageSteps * kStepWords;
   }
