@@ -71,6 +71,13 @@ void Backend::swap_blocks(void* pages, void* host, size_t block_bytes, std::span
 }
 void Backend::copy_block(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
+uint64_t Backend::pass_key(uint64_t owner, std::span<const size_t> parts) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // multiplying by it spreads low bits (Knuth 1998, section 6.4)
+  uint64_t key = owner;
+  for (const size_t part : parts) key = (key ^ part) * kOdd;
+  return key;
+}
+
 void Backend::norm_gemm(const NormArgs& norm_args, const GemmArgs& gemm_args) {
   norm(norm_args);
   gemm(gemm_args);

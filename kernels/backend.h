@@ -98,6 +98,8 @@ class Backend {
   /// what does not hold costs time only. Throws what body() throws. What AttentionArgs::block spans stays as it is
   /// until body() returns, for calls of the same sequences. kNotRemembered: its like will not come again.
   static constexpr uint64_t kNotRemembered = 0;
+  /// A key for passes of `owner` (an address, and what tells its kinds of passes apart) whose sizes are `parts`.
+  static uint64_t pass_key(uint64_t owner, std::span<const size_t> parts);
   virtual void run(uint64_t /*key*/, const std::function<void()>& body) { body(); }
 
   virtual Traffic traffic() const = 0;

@@ -113,9 +113,8 @@ void Eagle3Head::norm(const MatView& from, const float* weight, const MatView& t
 
 void Eagle3Head::run(int kind, const Eagle3Rows& rows, const std::function<void()>& body) {
   if (rows.size() > kMostRememberedRows) return backend_.run(Backend::kNotRemembered, body);
-  uint64_t key = reinterpret_cast<uintptr_t>(this) + uintptr_t(kind);
-  for (const size_t part : {rows.seqs.size(), size_t(rows.size())}) key = (key ^ part) * 0x9e3779b97f4a7c15ull;
-  backend_.run(key, body);
+  const size_t parts[] = {rows.seqs.size(), size_t(rows.size())};
+  backend_.run(Backend::pass_key(reinterpret_cast<uintptr_t>(this) + uintptr_t(kind), parts), body);
 }
 
 void Eagle3Head::take_features(uint64_t step, const Eagle3Rows& rows) {

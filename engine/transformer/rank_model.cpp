@@ -287,12 +287,10 @@ void RankModel::forward(const Batch& batch) {
 }
 
 uint64_t RankModel::pass_key(const Batch& batch) const {
-  uint64_t key = reinterpret_cast<uintptr_t>(this);
   const size_t with_paths = batch.parent.size() + batch.path_begin.size();
-  for (const size_t part :
-       {batch.seqs.size(), size_t(batch.num_rows()), batch.logit_row.size(), with_paths, size_t(uses_taps_)})
-    key = (key ^ part) * 0x9e3779b97f4a7c15ull;
-  return key;
+  const size_t parts[] = {batch.seqs.size(), size_t(batch.num_rows()), batch.logit_row.size(), with_paths,
+                          size_t(uses_taps_)};
+  return Backend::pass_key(reinterpret_cast<uintptr_t>(this), parts);
 }
 
 void RankModel::embed(const Rows& rows, MatView out) {
