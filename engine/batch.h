@@ -8,20 +8,20 @@
 
 #include "engine/draft_tree.h"
 #include "kernels/fnv1a.h"
+#include "kernels/op_args.h"
 
 namespace paceline {
 
 /// Rows [first_row, first_row + num_rows) of one sequence, at consecutive positions but for drafts that branch.
 struct SeqRows {
-  static constexpr int32_t kNoTree = -1;
-
   int32_t seq = 0;  // SeqState slot
   int32_t first_row = 0;
-  int32_t num_rows = 0;          // upper bound when deferred
-  int32_t num_drafts = 0;        // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
-  int32_t tree_begin = kNoTree;  // of nodes of a growing tree: position of its first level, and place of its first node
-  bool deferred = false;         // token, position, slot, kv_len are filled on the device from SeqState
-  bool wants_logits = true;      // false for a prefill chunk that does not reach the last known token
+  int32_t num_rows = 0;      // upper bound when deferred
+  int32_t num_drafts = 0;    // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
+  bool deferred = false;     // token, position, slot, kv_len are filled on the device from SeqState
+  bool wants_logits = true;  // false for a prefill chunk that does not reach the last known token
+  /// Of nodes of a growing tree: position of its first level, and place of its first node.
+  int32_t tree_begin = SeqSpan::kNoTree;
 };
 
 /// A sequence's verified state as a rank must hold it.

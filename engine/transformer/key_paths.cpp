@@ -14,8 +14,7 @@ bool branches(const Batch& batch, const SeqRows& seq) {
 
 KeyPaths KeyPathTable::fill(const Batch& batch, std::vector<SeqSpan>& spans) {
   if (!batch.path_place.empty()) {
-    for (size_t i = 0; i < batch.seqs.size(); ++i)
-      if (batch.seqs[i].tree_begin != SeqRows::kNoTree) spans[i].tree_begin = batch.seqs[i].tree_begin;
+    for (size_t i = 0; i < batch.seqs.size(); ++i) spans[i].tree_begin = batch.seqs[i].tree_begin;
     return {.begin = batch.path_begin, .place = batch.path_place};
   }
   if (batch.parent.empty()) return {};
