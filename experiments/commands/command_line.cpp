@@ -81,10 +81,12 @@ void check_word(CLI::Option& option, const std::vector<std::string>& words) {
   option.check(CLI::Validator([=](std::string& text) { return refusal(text); }, ""));
 }
 
+/// Commands that lists show.
+bool is_listed(const CLI::App* command) { return !command->get_group().empty(); }
+
 std::vector<std::string> names_below(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* one : app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
-    names.push_back(one->get_name());
+  for (const CLI::App* one : app.get_subcommands(is_listed)) names.push_back(one->get_name());
   return names;
 }
 
@@ -239,8 +241,7 @@ std::vector<OptionFacts> Command::options() const {
 
 std::vector<Command> Command::commands() const {
   std::vector<Command> below;
-  for (CLI::App* const each : app_->get_subcommands([](CLI::App* one) { return !one->get_group().empty(); }))
-    below.emplace_back(*each, *program_);
+  for (CLI::App* const each : app_->get_subcommands(is_listed)) below.emplace_back(*each, *program_);
   return below;
 }
 
