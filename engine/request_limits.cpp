@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "engine/cache/kv_slot.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -59,7 +60,7 @@ int RequestLimits::output_room(std::span<const int32_t> prompt, const SamplingPa
   }
   const int num_prompt = int(prompt.size());
   const int room = std::min(params.max_tokens, max_model_len - num_prompt);
-  const int blocks = (num_prompt + room + block_size - 1) / block_size;
+  const int blocks = kv_blocks(num_prompt + room, block_size);
   if (blocks > num_blocks) {
     fail(ExitCode::usage,
          "request of {} prompt + {} output tokens needs {} KV blocks, the pool has {} ({} tokens); raise "

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/cache/kv_slot.h"
 #include "engine/draft_tree.h"
 #include "kernels/op_args.h"
 
@@ -37,7 +38,7 @@ struct Eagle3Options {
 
   /// Blocks of a slot's own, for nodes of its tree that do not fit the block where it begins. They lie behind the
   /// target's: spare_block() is the first of a slot's.
-  int num_spare_blocks() const { return max_width > 1 ? (kMaxDraftLen + block_size - 1) / block_size : 0; }
+  int num_spare_blocks() const { return max_width > 1 ? kv_blocks(kMaxDraftLen, block_size) : 0; }
   int32_t spare_block(int32_t slot) const { return int32_t(num_blocks + slot * num_spare_blocks()); }
   int num_all_blocks() const { return num_blocks + max_num_seqs * num_spare_blocks(); }
 };

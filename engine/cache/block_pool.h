@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cache/kv_slot.h"
+
 namespace paceline {
 
 using SeqId = int64_t;
@@ -81,7 +83,7 @@ class BlockPool {
   int num_free() const { return int(num_free_); }
   int block_size() const { return options_.block_size; }
   bool caches_prefixes() const { return options_.prefix_caching == PrefixCaching::on; }
-  int blocks_for(int len) const { return (len + options_.block_size - 1) / options_.block_size; }
+  int blocks_for(int len) const { return kv_blocks(len, options_.block_size); }
   int peak_used() const { return peak_used_; }
   /// Tokens that sequences found cached and went on from.
   int64_t prefix_hit_tokens() const { return prefix_hit_tokens_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cache/kv_slot.h"
 #include "engine/util/bytes.h"
 #include "kernels/error.h"
 
@@ -73,8 +74,8 @@ MemoryPlan plan_memory(const MemoryPlanInput& input) {
   const PlannedDevice& fullest = input.devices[plan.fullest_device];
   const size_t available = room_for_kv(input, plan.fullest_device, swap_here), block_bytes = fullest.block_bytes();
   const std::string where = place_of(input, plan.fullest_device);
-  const int64_t blocks_per_seq = (input.max_model_len + input.block_size - 1) / input.block_size;
-  const int64_t prefix_blocks = (input.prefix_cache_tokens + input.block_size - 1) / input.block_size;
+  const int64_t blocks_per_seq = kv_blocks<int64_t>(input.max_model_len, input.block_size);
+  const int64_t prefix_blocks = kv_blocks<int64_t>(input.prefix_cache_tokens, input.block_size);
   plan.num_blocks = std::min(plan.blocks_that_fit, blocks_per_seq * input.max_num_seqs + prefix_blocks);
   plan.kv_tokens = plan.num_blocks * input.block_size;
   if (plan.num_blocks < blocks_per_seq) {

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/cache/kv_slot.h"
 #include "experiments/analysis/step_gate.h"
 #include "experiments/bench/bench.h"
 #include "experiments/bench/stepper.h"
@@ -51,7 +52,7 @@ std::vector<StepCase> step_cases() {
   return cases;
 }
 
-int pages_for(int tokens) { return (tokens + kStepBlockSize - 1) / kStepBlockSize; }
+int pages_for(int tokens) { return kv_blocks(tokens, kStepBlockSize); }
 
 /// Of all sequences, each in pages of its own.
 int pages_for(const StepCase& step) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cache/kv_slot.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -145,9 +146,8 @@ DrawParams sampler_for(VerifyRule rule, uint64_t seed) {
 
 int blocks_for(const std::vector<CheckedRequest>& requests, int concurrency, int block_size, double share) {
   std::vector<int> blocks;
-  for (const CheckedRequest& request : requests) {
-    blocks.push_back((int(request.prompt.size()) + request.params.max_tokens + block_size - 1) / block_size);
-  }
+  for (const CheckedRequest& request : requests)
+    blocks.push_back(kv_blocks(int(request.prompt.size()) + request.params.max_tokens, block_size));
   std::sort(blocks.rbegin(), blocks.rend());
   int sum = 0;
   for (size_t i = 0; i < blocks.size() && int(i) < concurrency; ++i) sum += blocks[i];

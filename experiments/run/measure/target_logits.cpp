@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "engine/batch_rows.h"
+#include "engine/cache/kv_slot.h"
 
 namespace paceline {
 
@@ -19,7 +20,7 @@ TwoLogits ModelLogits::compute(std::span<const int32_t> prefix) {
 
 std::vector<float> ModelLogits::run(std::span<const int32_t> prefix, const Passes& passes) {
   const int length = int(prefix.size());
-  std::vector<int32_t> pages(size_t((length + room_.block_size - 1) / room_.block_size));
+  std::vector<int32_t> pages(size_t(kv_blocks(length, room_.block_size)));
   std::iota(pages.begin(), pages.end(), 0);
   const int num_pieces = (length + passes.most_rows - 1) / passes.most_rows;
   for (int piece = 0; piece < num_pieces; ++piece) {
