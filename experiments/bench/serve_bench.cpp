@@ -28,6 +28,7 @@
 
 #include "engine/serve/openai_server.h"
 #include "engine/util/machine.h"
+#include "experiments/analysis/statistics/statistics.h"
 #include "experiments/bench/bench.h"
 #include "experiments/config/config.h"
 #include "experiments/config/file/builtin_root.h"
@@ -48,10 +49,6 @@ std::pair<double, double> interval_of_median(std::vector<double> values) {
   const auto n = double(values.size());
   const auto outside = size_t(std::max(0.0, std::floor(n / 2 - 0.98 * std::sqrt(n))));
   return {values[outside], values[values.size() - 1 - outside]};
-}
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[std::min(values.size() - 1, size_t(q * double(values.size())))];
 }
 
 ExperimentConfig bench_config() {
@@ -346,7 +343,7 @@ void run_health(benchmark::State& state, Bench& bench) {
   stop = true;
   load.join();
   state.counters["p50_ms"] = ceilings::median(times);
-  state.counters["p99_ms"] = quantile(times, 0.99);
+  state.counters["p99_ms"] = quantile(times, 0.99).value_or(0.0);
 }
 
 }  // namespace
