@@ -1,4 +1,4 @@
-// runexp inflate, convert, generate, tokenize: checkpoints, and text through them
+// runexp inflate, convert, tokenize: checkpoints, and text as their tokens
 
 #include <algorithm>
 #include <cstdio>
@@ -21,6 +21,7 @@
 #include "engine/weights/renamed_checkpoint.h"
 #include "engine/weights/save_checkpoint.h"
 #include "engine/weights/shard_weights.h"
+#include "experiments/commands/builtin_names.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/keys/schema.h"
@@ -34,36 +35,6 @@
 
 namespace paceline {
 namespace {
-
-/// A configuration of defaults, for commands without a file.
-ExperimentConfig default_config() {
-  ExperimentConfig config;
-  config.builtin_root = find_builtin_root("config.json");
-  return config;
-}
-
-/// Throws Error(usage) where nothing below `folder` is called `name`: the folders in it, or the files with `extension`.
-void check_builtin(const ExperimentConfig& config, const char* option, const std::string& name, const char* folder,
-                   const std::string& prefix, const std::string& extension) {
-  if (config.builtin_root.empty()) fail_without_builtin_root(name);
-  std::vector<std::string> known;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / folder, ignored)) {
-    const std::string file = entry.path().filename().string();
-    const bool is_one = extension.empty() ? entry.is_directory(ignored) : file.ends_with(extension);
-    if (is_one) known.push_back(prefix + file.substr(0, file.size() - extension.size()));
-  }
-  std::sort(known.begin(), known.end());
-  if (std::find(known.begin(), known.end(), name) == known.end())
-    fail(ExitCode::usage, "{}: \"{}\": found none of that name built in{}: there are {}", option, name,
-         did_you_mean(name, known), fmt::join(known, ", "));
-}
-
-/// A wrong name behind builtin: is a typo.
-void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name) {
-  if (name.empty()) fail(ExitCode::usage, "{}: found nothing, expected builtin:NAME, a folder or a .gguf file", option);
-  if (name.starts_with("builtin:")) check_builtin(config, option, name, "models", "builtin:", "");
-}
 
 /// The file of a shape given by name or by file name.
 std::filesystem::path shape_file(const ExperimentConfig& config, const std::string& shape) {
@@ -176,88 +147,6 @@ ExitCode convert_command(const SaveCommand& command) {
   return ExitCode::ok;
 }
 
-struct GenerateCommand {
-  std::string prompt;
-  std::string model = "builtin:target-7m";
-  std::string proposer = "ngram";
-  std::optional<std::string> draft;  // else the proposer's own
-  int num_speculative_tokens = 5;
-  int max_tokens = 96;
-  double temperature = 0;
-  int64_t seed = 1;
-  int tp = 1;
-  int pp = 1;
-  bool raw = false;  // no chat template
-  std::optional<std::string> pre;
-  bool ids = false;  // token ids in place of text
-  std::string dtype = "auto";
-};
-
-ExitCode generate_command(const GenerateCommand& command) {
-  ExperimentConfig config = default_config();
-  if (command.prompt == "-")
-    fail(ExitCode::usage, "prompt \"-\": standard input is not read; pass the text, as in generate \"$(cat FILE)\"");
-  check_model_name(config, "--model", command.model);
-  config.engine.target.path = command.model;
-  config.engine.target.pre = command.pre;
-  config.engine.target.dtype = command.dtype;
-  config.engine.parallel.tp = command.tp;
-  config.engine.parallel.pp = command.pp;
-  config.engine.scheduler.max_num_seqs = 1;
-  config.speculation.proposer = command.proposer;
-  config.speculation.num_speculative_tokens = config.speculation.drafts() ? command.num_speculative_tokens : 0;
-  if (auto& draft = config.speculation.of(command.proposer).model) {
-    if (command.draft) draft->path = *command.draft;
-    check_model_name(config, "--draft", draft->path);
-  } else if (command.draft) {
-    std::vector<std::string> others;
-    for (const ProposerEntry& entry : proposer_list())
-      if (entry.has_second_model()) others.emplace_back(entry.name);
-    fail(ExitCode::usage, "--draft: the proposer \"{}\" takes no model; --proposer {} does", command.proposer,
-         fmt::join(others, " or "));
-  }
-  config.sampling.temperature = command.temperature;
-  config.sampling.seed = command.seed;
-  config.sampling.max_tokens = command.max_tokens;
-  derive_paths(config);
-  const int ranks = command.tp * command.pp;
-  EngineLoad load(config, {.threads_per_rank = std::max(1, usable_cores() / ranks),
-                           .max_draft_len = config.speculation.num_speculative_tokens});
-  const bool chat = !command.raw;
-  Prompt prompt{.id = "prompt", .category = {}, .index = 0, .messages = {}, .text = {}};
-  if (chat)
-    prompt.messages = {{"user", command.prompt}};
-  else
-    prompt.text = command.prompt;
-  const auto encoded = encode_prompts({prompt}, *load.tokenizer(), config.engine.target.directory,
-                                      chat ? ChatFormat::template_of_model : ChatFormat::raw_text);
-  check_prompts_fit(encoded, length_limit(config, load.plan()));
-  const auto engine = load.make_engine(config);
-  engine->submit(encoded.front().tokens, sampling_params(config.sampling));
-  StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
-  const auto begin = Clock::now();
-  FinishReason finish = FinishReason::none;
-  while (!engine->idle()) {
-    for (const Emitted& emitted : engine->step()) {
-      finish = emitted.finish;
-      for (int32_t token : emitted.token)
-        fmt::print("{}", command.ids ? fmt::format("{} ", token) : decoder.push(token));
-      std::fflush(stdout);
-    }
-  }
-  fmt::print("{}\n", command.ids ? "" : decoder.flush());
-  std::fflush(stdout);  // before what goes to standard error
-  const double seconds = seconds_since(begin);
-  const EngineCounters& counters = engine->counters();
-  fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
-             counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
-             counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
-  if (finish == FinishReason::numerical_error)
-    fail(ExitCode::model_file, "{}: {}: a logit is NaN or Inf; the weights hold values that overflow",
-         config.engine.target.directory.string(), finish_reason_name(finish));
-  return ExitCode::ok;
-}
-
 /// builtin:NAME as the folder of that model.
 std::filesystem::path tokenizer_path(const std::string& name) {
   if (!name.starts_with("builtin:")) return name;
@@ -302,7 +191,6 @@ ExitCode tokenize_command(const TokenizeCommand& command) {
 }  // namespace
 
 void add_model_commands(const Command& program) {
-  constexpr const char* kPreHelp = "engine.target.pre: the pre-tokenizer, if the tokenizer's file names none";
   const auto inflate = std::make_shared<SaveCommand>();
   program.below("inflate", "pad a small checkpoint to a big model's shape: same output at the big model's cost")
       .option("small", &inflate->from, "checkpoint to start from: builtin:NAME or a folder", {.required = true})
@@ -317,32 +205,6 @@ void add_model_commands(const Command& program) {
       .option("--dtype", &convert->dtype, "dtype of dequantized weights (auto is bfloat16, float32 is exact)",
               {.shown = true, .words = {"auto", "float32", "bfloat16"}})
       .calls([convert] { return convert_command(*convert); });
-
-  const auto generate = std::make_shared<GenerateCommand>();
-  program.below("generate", "continue one prompt and print the text")
-      .option("prompt", &generate->prompt, "the user's message; the model's chat template is applied, unless --raw",
-              {.required = true})
-      .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
-      .option("--proposer", &generate->proposer, "", {.shown = true, .words = proposer_names(ProposerNames::all)})
-      .option("--draft", &generate->draft, "draft model, for a proposer that takes one (default: its built-in one)")
-      .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "draft tokens per verify step",
-              {.shown = true, .least = 0, .most = 64})
-      .option("--max-tokens", &generate->max_tokens, "maximum number of output tokens",
-              {.shown = true, .least = 1, .most = 1'000'000})
-      .option("--temperature", &generate->temperature, "0: greedy", {.shown = true, .least = 0, .most = 10})
-      .option("--seed", &generate->seed, "sampling seed", {.shown = true, .least = 0})
-      .option("--tp", &generate->tp, "tensor-parallel ranks", {.shown = true, .least = 1, .most = 64})
-      .option("--pp", &generate->pp, "pipeline stages", {.shown = true, .least = 1, .most = 64})
-      .option("--dtype", &generate->dtype, "weights in memory (auto: the checkpoint's)",
-              {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
-      .option("--raw", &generate->raw, "continue the prompt as it is, without the chat template")
-      .option("--pre", &generate->pre, kPreHelp)
-      .option("--ids", &generate->ids, "print token ids in place of text")
-      .footer(
-          "Examples:\n"
-          "  runexp generate \"Say hello.\"\n"
-          "  runexp generate --proposer draft -k 3 --tp 2 \"Say hello.\"")
-      .calls([generate] { return generate_command(*generate); });
 
   const auto tokenize = std::make_shared<TokenizeCommand>();
   program.below("tokenize", "print token ids, one record per line")

@@ -1,0 +1,43 @@
+#include "experiments/commands/builtin_names.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include <fmt/ranges.h>
+
+#include "engine/util/suggest.h"
+#include "experiments/config/file/builtin_root.h"
+#include "kernels/error.h"
+
+namespace paceline {
+
+ExperimentConfig default_config() {
+  ExperimentConfig config;
+  config.builtin_root = find_builtin_root("config.json");
+  return config;
+}
+
+void check_builtin(const ExperimentConfig& config, const char* option, const std::string& name, const char* folder,
+                   const std::string& prefix, const std::string& extension) {
+  if (config.builtin_root.empty()) fail_without_builtin_root(name);
+  std::vector<std::string> known;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(config.builtin_root / folder, ignored)) {
+    const std::string file = entry.path().filename().string();
+    const bool is_one = extension.empty() ? entry.is_directory(ignored) : file.ends_with(extension);
+    if (is_one) known.push_back(prefix + file.substr(0, file.size() - extension.size()));
+  }
+  std::sort(known.begin(), known.end());
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    fail(ExitCode::usage, "{}: \"{}\": found none of that name built in{}: there are {}", option, name,
+         did_you_mean(name, known), fmt::join(known, ", "));
+}
+
+void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name) {
+  if (name.empty()) fail(ExitCode::usage, "{}: found nothing, expected builtin:NAME, a folder or a .gguf file", option);
+  if (name.starts_with("builtin:")) check_builtin(config, option, name, "models", "builtin:", "");
+}
+
+}  // namespace paceline

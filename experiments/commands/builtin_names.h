@@ -1,0 +1,23 @@
+#pragma once
+// Models and other things that ship with the program, as options of commands name them.
+
+#include <string>
+
+#include "experiments/config/config.h"
+
+namespace paceline {
+
+/// A configuration of defaults, for commands without a file.
+ExperimentConfig default_config();
+
+/// Throws Error(usage) where nothing below `folder` is called `name`: the folders in it, or the files with `extension`.
+void check_builtin(const ExperimentConfig& config, const char* option, const std::string& name, const char* folder,
+                   const std::string& prefix, const std::string& extension);
+
+/// A wrong name behind builtin: is a typo. Throws Error(usage).
+void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name);
+
+/// Of --pre.
+inline constexpr const char* kPreHelp = "engine.target.pre: the pre-tokenizer, if the tokenizer's file names none";
+
+}  // namespace paceline
