@@ -5,10 +5,15 @@
 #include <memory>
 
 #include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
 
+#include "engine/grammar/grammar_constraint.h"
+#include "engine/grammar/json_schema.h"
 #include "engine/tokenizer/detokenizer.h"
 #include "engine/util/clock.h"
 #include "engine/util/counted.h"
+#include "engine/util/json_io.h"
+#include "engine/util/user_file.h"
 #include "experiments/commands/builtin_names.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/run/engine_load.h"
@@ -36,7 +41,24 @@ struct GenerateCommand {
   std::optional<std::string> pre;
   bool ids = false;  // token ids in place of text
   std::string dtype = "auto";
+  std::optional<std::string> json_schema;  // a file
 };
+
+/// Text of JSON that is valid under the schema in `file`. ends: tokens that end a text.
+std::shared_ptr<TokenConstraint> schema_constraint(const std::string& file, const Tokenizer& tokenizer,
+                                                   const std::vector<int32_t>& ends) {
+  constexpr size_t kMaxSchemaBytes = size_t{1} << 20;
+  if (ends.empty()) fail(ExitCode::usage, "--json-schema: the model has no token that ends a text");
+  const std::string text =
+      read_user_file(file, {.code = ExitCode::usage, .max_bytes = kMaxSchemaBytes, .takes_pipes = true});
+  const nlohmann::ordered_json schema = parse_ordered_json(text, file, ExitCode::usage);
+  try {
+    return make_grammar_constraint(
+        std::make_shared<CompiledGrammar>(json_schema_grammar(schema), TokenTrie::make(tokenizer)), ends);
+  } catch (const GrammarError& error) {
+    fail(ExitCode::usage, "{}: {}", file, error.what());
+  }
+}
 
 ExitCode generate_command(const GenerateCommand& command) {
   ExperimentConfig config = default_config();
@@ -78,7 +100,10 @@ ExitCode generate_command(const GenerateCommand& command) {
                                       chat ? ChatFormat::template_of_model : ChatFormat::raw_text);
   check_prompts_fit(encoded, length_limit(config, load.plan()));
   const auto engine = load.make_engine(config);
-  engine->submit(encoded.front().tokens, sampling_params(config.sampling));
+  SamplingParams params = sampling_params(config.sampling);
+  if (command.json_schema)
+    params.constraint = schema_constraint(*command.json_schema, *load.tokenizer(), engine->eos_token_ids());
+  engine->submit(encoded.front().tokens, params);
   StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
   const auto begin = Clock::now();
   FinishReason finish = FinishReason::none;
@@ -97,6 +122,8 @@ ExitCode generate_command(const GenerateCommand& command) {
   fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
              counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
              counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
+  if (command.json_schema && finish == FinishReason::length)
+    spdlog::warn("the text was cut at --max-tokens {}: its JSON is not complete", command.max_tokens);
   if (finish == FinishReason::numerical_error)
     fail(ExitCode::model_file, "{}: {}: a logit is NaN or Inf; the weights hold values that overflow",
          config.engine.target.directory.string(), finish_reason_name(finish));
@@ -124,12 +151,14 @@ void add_generate_command(const Command& program) {
       .option("--dtype", &generate->dtype, "weights in memory (auto: the checkpoint's)",
               {.shown = true, .words = {"auto", "float32", "bfloat16", "float16"}})
       .option("--raw", &generate->raw, "continue the prompt as it is, without the chat template")
+      .option("--json-schema", &generate->json_schema, "file of a JSON Schema: the text is JSON that is valid under it")
       .option("--pre", &generate->pre, kPreHelp)
       .option("--ids", &generate->ids, "print token ids in place of text")
       .footer(
           "Examples:\n"
           "  runexp generate \"Say hello.\"\n"
-          "  runexp generate --proposer draft -k 3 --tp 2 \"Say hello.\"")
+          "  runexp generate --proposer draft -k 3 --tp 2 \"Say hello.\"\n"
+          "  runexp generate --json-schema schema.json \"Who built the bridge?\"")
       .calls([generate] { return generate_command(*generate); });
 }
 

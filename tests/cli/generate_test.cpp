@@ -63,6 +63,37 @@ TEST(Generate, RefusesAPromptThatDoesNotFit) {
   expect_failure(runexp({"generate", prompt}), 2, {"max_model_len 1024", "room for 1023"});
 }
 
+TEST(Generate, KeepsToASchema) {
+  const Workspace workspace;
+  const std::filesystem::path schema = workspace.folder() / "schema.json";
+  write_file(schema, R"({"type": "object", "required": ["name", "old"], "additionalProperties": false,
+ "properties": {"name": {"enum": ["Anna", "Ben"]}, "old": {"type": "boolean"}}})");
+  const auto generate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", "Who built the bridge?", "--json-schema", schema.string()});
+    return runexp(more);
+  };
+  for (const char* const proposer : {"none", "ngram", "draft"}) {
+    const ProcessResult result = generate({"--proposer", proposer, "--tp", "2"});
+    expect_success(result);
+    const auto text = nlohmann::json::parse(result.out, nullptr, false);
+    ASSERT_TRUE(text.is_object()) << result.out;
+    EXPECT_EQ(text.size(), 2u) << result.out;
+    EXPECT_TRUE(text["name"] == "Anna" || text["name"] == "Ben") << result.out;
+    EXPECT_TRUE(text["old"].is_boolean()) << result.out;
+  }
+  const ProcessResult cut = generate({"--max-tokens", "2"});
+  expect_success(cut);
+  EXPECT_TRUE(holds(cut.err, "--max-tokens 2")) << cut.err;
+  EXPECT_TRUE(holds(cut.err, "not complete")) << cut.err;
+
+  write_file(schema, "{\"type\": \"object\",\n \"properties\": {\"a\": {\"format\": \"date\"}}}");
+  expect_failure(generate({}), 2, {schema.string(), "/properties/a", "format"});
+  write_file(schema, "{\"type\": \"object\",\n}");
+  expect_failure(generate({}), 2, {schema.string() + ":2:"});
+  std::filesystem::remove(schema);
+  expect_failure(generate({}), 2, {schema.string(), "o such file"});
+}
+
 TEST(Generate, LogitsThatAreNoNumbersAreAnError) {
   const Workspace workspace;
   const std::filesystem::path model = workspace.copy_model(kSource / "configs/models/target-7m", "overflowing");
