@@ -124,6 +124,9 @@ ExitCode generate_command(const GenerateCommand& command) {
              counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
   if (command.json_schema && finish == FinishReason::length)
     spdlog::warn("the text was cut at --max-tokens {}: its JSON is not complete", command.max_tokens);
+  if (finish == FinishReason::numerical_error && command.json_schema)
+    fail(ExitCode::model_file, "{}: {}: no token may follow within the schema, or a logit is NaN or Inf",
+         config.engine.target.directory.string(), finish_reason_name(finish));
   if (finish == FinishReason::numerical_error)
     fail(ExitCode::model_file, "{}: {}: a logit is NaN or Inf; the weights hold values that overflow",
          config.engine.target.directory.string(), finish_reason_name(finish));

@@ -1,20 +1,15 @@
 // runexp inflate, convert, tokenize: checkpoints, and text as their tokens
 
-#include <algorithm>
 #include <cstdio>
 #include <sstream>
-#include <system_error>
 
 #include <spdlog/spdlog.h>
 
 #include "engine/model/gguf_model.h"
 #include "engine/text/utf8.h"
-#include "engine/tokenizer/detokenizer.h"
 #include "engine/tokenizer/gguf_tokenizer.h"
 #include "engine/tokenizer/token_table_json.h"
 #include "engine/util/clock.h"
-#include "engine/util/counted.h"
-#include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
 #include "engine/weights/gguf_checkpoint.h"
 #include "engine/weights/made/inflated_checkpoint.h"
@@ -27,10 +22,6 @@
 #include "experiments/config/keys/schema.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/workload/dataset.h"
-#include "experiments/workload/request_sampling.h"
-#include "experiments/workload/requests.h"
-#include "kernels/cpu/cores.h"
-#include "speculative/proposer_entry.h"
 #include "speculative/vocabulary_match.h"
 
 namespace paceline {
