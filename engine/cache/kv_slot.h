@@ -7,12 +7,14 @@
 #include <span>
 #include <type_traits>
 
+#include "engine/util/checked_math.h"
+
 namespace paceline {
 
 /// Blocks of block_size slots that hold so many positions of one sequence.
 template <std::integral T>
 constexpr T kv_blocks(T positions, std::type_identity_t<T> block_size) {
-  return (positions + block_size - 1) / block_size;
+  return T(ceil_div(positions, block_size));
 }
 
 /// Slot of a position of a sequence whose KV lies in `pages`, blocks of block_size slots. REQUIRES a page for it.
