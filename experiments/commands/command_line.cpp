@@ -293,9 +293,10 @@ ExitCode dispatch(const std::vector<std::string>& argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "print this");
   app.set_version_flag("--version", version_text(), "print version and build");
-  for (const auto add : {add_run_commands, add_plan_command, add_runs_commands, add_compare_command,
-                         add_regress_command, add_machine_commands, add_model_commands, add_generate_command,
-                         add_serve_command, add_verify_commands, add_config_commands, add_completion_command})
+  for (const auto add :
+       {add_run_commands, add_plan_command, add_runs_commands, add_compare_command, add_regress_command,
+        add_machine_commands, add_model_commands, add_generate_command, add_tokenize_command, add_serve_command,
+        add_verify_commands, add_config_commands, add_completion_command})
     add(Command(app, program));
   app.footer(kProgramFooter);  // the last thing: commands inherit what is there
   std::vector<std::string> args = normalised({argv.begin() + 1, argv.end()}, app);

@@ -83,8 +83,9 @@ void add_show_commands(const Command& program);       // show, trace
 void add_compare_command(const Command& program);     // compare
 void add_regress_command(const Command& program);     // regress
 void add_machine_commands(const Command& program);    // doctor, models
-void add_model_commands(const Command& program);      // inflate, convert, tokenize
+void add_model_commands(const Command& program);      // inflate, convert
 void add_generate_command(const Command& program);    // generate
+void add_tokenize_command(const Command& program);    // tokenize
 void add_verify_commands(const Command& program);     // verify-model, certificate
 void add_serve_command(const Command& program);       // serve
 void add_config_commands(const Command& program);     // explain, init, config, import-flags

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
@@ -44,20 +46,25 @@ struct GenerateCommand {
   std::optional<std::string> json_schema;  // a file
 };
 
-/// Text of JSON that is valid under the schema in `file`. ends: tokens that end a text.
-std::shared_ptr<TokenConstraint> schema_constraint(const std::string& file, const Tokenizer& tokenizer,
-                                                   const std::vector<int32_t>& ends) {
+/// Of texts of JSON that are valid under the schema in `file`.
+ByteGrammar schema_grammar(const std::string& file) {
   constexpr size_t kMaxSchemaBytes = size_t{1} << 20;
-  if (ends.empty()) fail(ExitCode::usage, "--json-schema: the model has no token that ends a text");
   const std::string text =
       read_user_file(file, {.code = ExitCode::usage, .max_bytes = kMaxSchemaBytes, .takes_pipes = true});
   const nlohmann::ordered_json schema = parse_ordered_json(text, file, ExitCode::usage);
   try {
-    return make_grammar_constraint(
-        std::make_shared<CompiledGrammar>(json_schema_grammar(schema), TokenTrie::make(tokenizer)), ends);
+    return json_schema_grammar(schema);
   } catch (const GrammarError& error) {
     fail(ExitCode::usage, "{}: {}", file, error.what());
   }
+}
+
+/// ends: tokens that end a text.
+std::shared_ptr<TokenConstraint> constraint_of(ByteGrammar grammar, const Tokenizer& tokenizer,
+                                               const std::vector<int32_t>& ends) {
+  if (ends.empty()) fail(ExitCode::usage, "--json-schema: the model has no token that ends a text");
+  return make_grammar_constraint(std::make_shared<CompiledGrammar>(std::move(grammar), TokenTrie::make(tokenizer)),
+                                 ends);
 }
 
 ExitCode generate_command(const GenerateCommand& command) {
@@ -87,6 +94,8 @@ ExitCode generate_command(const GenerateCommand& command) {
   config.sampling.seed = command.seed;
   config.sampling.max_tokens = command.max_tokens;
   derive_paths(config);
+  std::optional<ByteGrammar> grammar;  // before a model takes its time
+  if (command.json_schema) grammar = schema_grammar(*command.json_schema);
   const int ranks = command.tp * command.pp;
   EngineLoad load(config, {.threads_per_rank = std::max(1, usable_cores() / ranks),
                            .max_draft_len = config.speculation.num_speculative_tokens});
@@ -101,8 +110,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   check_prompts_fit(encoded, length_limit(config, load.plan()));
   const auto engine = load.make_engine(config);
   SamplingParams params = sampling_params(config.sampling);
-  if (command.json_schema)
-    params.constraint = schema_constraint(*command.json_schema, *load.tokenizer(), engine->eos_token_ids());
+  if (grammar) params.constraint = constraint_of(std::move(*grammar), *load.tokenizer(), engine->eos_token_ids());
   engine->submit(encoded.front().tokens, params);
   StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
   const auto begin = Clock::now();
@@ -124,12 +132,10 @@ ExitCode generate_command(const GenerateCommand& command) {
              counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
   if (command.json_schema && finish == FinishReason::length)
     spdlog::warn("the text was cut at --max-tokens {}: its JSON is not complete", command.max_tokens);
-  if (finish == FinishReason::numerical_error && command.json_schema)
-    fail(ExitCode::model_file, "{}: {}: no token may follow within the schema, or a logit is NaN or Inf",
-         config.engine.target.directory.string(), finish_reason_name(finish));
   if (finish == FinishReason::numerical_error)
-    fail(ExitCode::model_file, "{}: {}: a logit is NaN or Inf; the weights hold values that overflow",
-         config.engine.target.directory.string(), finish_reason_name(finish));
+    fail(ExitCode::model_file, "{}: {}: {}", config.engine.target.directory.string(), finish_reason_name(finish),
+         command.json_schema ? "no token may follow within the schema, or a logit is NaN or Inf"
+                             : "a logit is NaN or Inf; the weights hold values that overflow");
   return ExitCode::ok;
 }
 

@@ -196,7 +196,9 @@ void add_model_commands(const Command& program) {
       .option("--dtype", &convert->dtype, "dtype of dequantized weights (auto is bfloat16, float32 is exact)",
               {.shown = true, .words = {"auto", "float32", "bfloat16"}})
       .calls([convert] { return convert_command(*convert); });
+}
 
+void add_tokenize_command(const Command& program) {
   const auto tokenize = std::make_shared<TokenizeCommand>();
   program.below("tokenize", "print token ids, one record per line")
       .option("--tokenizer", &tokenize->tokenizer,

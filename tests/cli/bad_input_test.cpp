@@ -14,7 +14,7 @@ TEST_P(BadInputTest, IsOneErrorWithItsExitCode) { expect_refused(GetParam()); }
 
 std::vector<BadInput> command_lines() {
   return {
-      {"no_command", {}, 2, {"doctor, models, inflate, convert, tokenize, generate", "runexp --help"}},
+      {"no_command", {}, 2, {"doctor, models, inflate, convert, generate", "runexp --help"}},
       {"typo_command", {"genrate", "hi"}, 2, {"\"genrate\"", "did you mean \"generate\"?", "commands:"}},
       {"typo_option",
        {"run", "{tiny}", "--profle", "quick"},
