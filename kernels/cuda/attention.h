@@ -2,6 +2,7 @@
 // Attention over pages, in chunks of kDeviceChunk absolute positions whose parts are added from left to right, so that
 // a row's bits depend on its own keys only. Shorter chunks than the CPU's: one sequence must keep all SMs busy.
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -24,11 +25,30 @@ inline constexpr int kLineTile = 32, kMmaLines = 64;
 /// chunk, so that more blocks run at once.
 inline constexpr int kFewLines = 32, kChunkLines = 48;
 int attention_line_tile(const AttentionArgs& args, bool whole = true);
-struct LineTile {
+/// Keys that any row of a tile sees, and those that all see; rows that see none left out.
+struct KeyRange {
+  int32_t first = INT32_MAX, last = 0, seen_first = 0, seen_last = INT32_MAX;
+
+  void add_row(int32_t first_key, int32_t len) {
+    if (len <= 0) return;
+    first = std::min(first, first_key), last = std::max(last, len);
+    seen_first = std::max(seen_first, first_key), seen_last = std::min(seen_last, len);
+  }
+  /// Of the chunk that begins there: whether all rows see each of its keys; those that any sees.
+  constexpr bool all_see_whole(int32_t chunk_begin) const {
+    return seen_first <= chunk_begin && seen_last >= chunk_begin + kDeviceChunk;
+  }
+  constexpr bool all_see(int32_t chunk_begin) const {
+    return seen_first <= std::max(first, chunk_begin) && seen_last >= std::min(last, chunk_begin + kDeviceChunk);
+  }
+};
+struct alignas(16) LineTile {
   int32_t first_row = 0;  // of the sequence
   int32_t num_lines = 0;  // of the tile
   int32_t first_line = 0;
   int32_t block_begin = 0;  // into `block`
+  KeyRange keys;
+  int32_t own = 0;  // position of first_row
   // Of a block that takes all chunks, or those of a piece (attention_cuts.h). From 0 on: it adds them; else each chunk
   // leaves its part.
   int32_t begin_chunk = 0, end_chunk = INT32_MAX;

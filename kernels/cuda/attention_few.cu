@@ -144,10 +144,9 @@ struct ChunkPart {
 
 /// Over keys that lie in `stage` and queries that lie in `group`, for all its warps together.
 template <int kDims, class Tile>
-__device__ __forceinline__ void attend(const AttentionWork& work, const Tile& tile, int kv_head, const KeyRange& keys,
-                                       const Line (&line)[2], int32_t chunk_begin, bool non_numbers,
-                                       const Stage<kDims>& stage, Group<kDims>& group, int group_index, bool wants_sum,
-                                       ChunkPart<kDims>& part) {
+__device__ __forceinline__ void attend(const AttentionWork& work, const Tile& tile, int kv_head, const Line (&line)[2],
+                                       int32_t chunk_begin, bool non_numbers, const Stage<kDims>& stage,
+                                       Group<kDims>& group, int group_index, bool wants_sum, ChunkPart<kDims>& part) {
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
   const int warp = int(threadIdx.x) % kThreads / 32, lane = int(threadIdx.x) % 32;
   const StageReader<kDims> reader;
@@ -160,7 +159,7 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const Tile& ti
       mma(score[t], group.query[pair * 2][lane], uint2{k.x, k.y});
       mma(score[t], group.query[pair * 2 + 1][lane], uint2{k.z, k.w});
     }
-  if (!keys.all_see_whole(chunk_begin)) {
+  if (!tile.keys.all_see_whole(chunk_begin)) {
 #pragma unroll
     for (int t = 0; t < kWarpKeyTiles; ++t)
 #pragma unroll
@@ -196,9 +195,7 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const Tile& ti
       mma(part.output[t], weight[step], uint2{v.x, v.y});
       mma(part.output[t + 1], weight[step], uint2{v.z, v.w});
     }
-  if (non_numbers)
-    add_non_numbers(work, tile, kv_head, line, weight, chunk_begin, keys.first, keys.last, warp * kDimTiles,
-                    part.output);
+  if (non_numbers) add_non_numbers(work, tile, kv_head, line, weight, chunk_begin, warp * kDimTiles, part.output);
   if (wants_sum) {
     float sums[4] = {};  // columns of ones
 #pragma unroll
@@ -244,8 +241,8 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   if constexpr (kListed) at = work.plan.chunk[blockIdx.x];
   const Tile tile = work.tile_at(at.tile, static_cast<const Tile*>(nullptr));
   const int kv_head = kListed ? blockIdx.y : blockIdx.x;
-  const KeyRange keys(work, tile);
-  ChunkRange chunks(keys.first, keys.last);
+  const KeyRange& keys = tile.keys;
+  ChunkRange chunks(keys);
   chunks = kWhole ? chunks.within(tile.begin_chunk, tile.end_chunk) : chunks.only(at.chunk);
   const bool adds = kWhole && tile.begin_chunk == 0;  // else each chunk leaves its part
   const int group_index = int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
@@ -255,13 +252,12 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   const Line mine = line_at(index), line[2] = {line_at(lane / 4), line_at(lane / 4 + 8)};
   constexpr int kFillers = kWhole ? 1 : kChunkParts;
   StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, stages, kFillers, takers.threads / 32);
-  const int32_t own = work.plan.kv_len[tile.first_row] - 1;  // of the sequence's first row
   KeyFetcher<kDims, kFillers> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);
   if constexpr (kWhole) {
     if (int(threadIdx.x) >= takers.threads) {
       bool has_waited = false;
       for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
-        if (!has_waited && !work.is_early(chunk, own)) wait_for_predecessor(), has_waited = true;
+        if (!has_waited && !work.is_early(chunk, tile.own)) wait_for_predecessor(), has_waited = true;
         Stage<kDims>& stage = ring.next_to_fill();
         fetcher.fetch(stage, ring.filled_barrier());
         ring.advance();
@@ -272,17 +268,18 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
     }
     wait_for_predecessor();
   } else {
-    const bool any = chunks.begin < chunks.end, is_early = any && work.is_early(chunks.begin, own);
+    const bool any = chunks.begin < chunks.end, is_early = any && work.is_early(chunks.begin, tile.own);
     if (!is_early) wait_for_predecessor();
     if (!any) return;
     if (threadIdx.x < kFillers * 32) fetcher.fetch(ring.next_to_fill(), ring.filled_barrier());
     const int32_t chunk_begin = chunks.begin * kDeviceChunk;
-    if (!keys.covers(chunk_begin)) clear_values_outside(takers, chunk_begin, keys.first, keys.last, ring.next_filled());
+    if (!keys.all_see_whole(chunk_begin))
+      clear_values_outside(takers, chunk_begin, keys.first, keys.last, ring.next_filled());
     if (is_early) wait_for_predecessor();
   }
 
   Group<kDims>& group = reinterpret_cast<Group<kDims>*>(memory + stages * sizeof(Stage<kDims>))[group_index];
-  const int32_t fresh = !kOfTree<Tile> && work.fresh.k ? own : INT32_MAX;  // the first position
+  const int32_t fresh = !kOfTree<Tile> && work.fresh.k ? tile.own : INT32_MAX;  // the first position
   if (index < kGroupLines) take_query<kDims>(work, mine, index, octet, group);
   if (kWhole) {
     launch_dependents();  // not before, as in norm.cu
@@ -295,7 +292,7 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
     const int32_t fresh_begin = max(fresh, max(keys.first, chunk_begin)),
                   seen_end = min(keys.last, chunk_begin + kDeviceChunk);
     Stage<kDims>& stage = ring.next_filled();
-    const bool has_fresh = fresh_begin < seen_end, is_covered = keys.covers(chunk_begin);
+    const bool has_fresh = fresh_begin < seen_end, is_covered = keys.all_see_whole(chunk_begin);
     if (kWhole && !is_covered) clear_values_outside(takers, chunk_begin, keys.first, keys.last, stage);
     if (!kOfTree<Tile> && has_fresh)
       take_fresh<kDims>(takers, work, tile, kv_head, chunk_begin, fresh, fresh_begin, seen_end, stage);
@@ -310,8 +307,8 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
         !keys.all_see(chunk_begin) && clear_non_numbers(takers, stage);
 
     ChunkPart<kDims> part;
-    attend<kDims>(work, tile, kv_head, keys, line, chunk_begin, non_numbers, stage, group, group_index,
-                  kWhole || warp == 0, part);
+    attend<kDims>(work, tile, kv_head, line, chunk_begin, non_numbers, stage, group, group_index, kWhole || warp == 0,
+                  part);
     if (adds) {
       const float here_largest[2] = {part.largest[0] * work.scale, part.largest[1] * work.scale};
       Rescale rescale[2];

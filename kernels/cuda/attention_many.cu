@@ -107,8 +107,8 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
   const Tile tile = work.tile_at(work.plan.num_tiles - 1 - int(blockIdx.y), static_cast<const Tile*>(nullptr));
   const int set = kSets == 1 ? 0 : int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
   const int kv_head = blockIdx.x, warp = thread / 32, lane = thread % 32;
-  const KeyRange keys(work, tile);
-  const ChunkRange chunks = ChunkRange(keys.first, keys.last).within(tile.begin_chunk, tile.end_chunk);
+  const KeyRange& keys = tile.keys;
+  const ChunkRange chunks = ChunkRange(keys).within(tile.begin_chunk, tile.end_chunk);
   const Takers takers{.threads = kThreads, .first = set * kThreads, .number = set};
   auto* const stages = reinterpret_cast<Stage<kDims>*>(memory);
   StageRing<kDims> ring(stages + set * kStages, barriers + set * 2 * kStages, kStages, kChunkParts, kWarps,
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
     to_fill.advance();
   };
   const int first_chunk = chunks.begin + set;
-  const bool is_early = first_chunk < chunks.end && work.is_early(first_chunk, work.plan.kv_len[tile.first_row] - 1);
+  const bool is_early = first_chunk < chunks.end && work.is_early(first_chunk, tile.own);
   if (!is_early) wait_for_predecessor();
   fetch(first_chunk);
   const Line line[2] = {line_of(work, tile, kv_head, warp * 16 + lane / 4),
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
     fetch(chunk + kSets);
     Stage<kDims>& here = ring.next_filled();
     bool non_numbers = false;  // of values: they must not reach the lines that do not see their keys
-    if (!keys.covers(chunk_begin)) {
+    if (!keys.all_see_whole(chunk_begin)) {
       clear_values_outside(takers, chunk_begin, keys.first, keys.last, here);
       takers.barrier();
       if (!keys.all_see(chunk_begin)) non_numbers = clear_non_numbers(takers, here);
@@ -204,9 +204,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
           mma(part[t], weight[step], uint2{v.x, v.y});
           mma(part[t + 1], weight[step], uint2{v.z, v.w});
         }
-      if (non_numbers)
-        add_non_numbers(work, tile, kv_head, line, weight, chunk_begin, keys.first, keys.last, half * kValueTiles,
-                        part);
+      if (non_numbers) add_non_numbers(work, tile, kv_head, line, weight, chunk_begin, half * kValueTiles, part);
 #pragma unroll
       for (int t = 0; t < kValueTiles; ++t) {
         const float4 mine = {part[t][0], part[t][1], part[t][2], part[t][3]};

@@ -17,6 +17,17 @@ int32_t first_key(const AttentionArgs& args, int32_t len) {
   return args.window > 0 ? std::max(0, len - args.window) : 0;
 }
 
+/// To `tile`, of its rows; row_of(i): row i of its sequence or path.
+template <class RowOf>
+void add_keys(const AttentionArgs& args, LineTile& tile, RowOf&& row_of) {
+  const int group = group_of(args);
+  tile.keys = {};
+  for (int32_t row = tile.first_line / group; row * group < tile.first_line + tile.num_lines; ++row) {
+    const int32_t len = args.kv_len[size_t(row_of(row))];
+    tile.keys.add_row(first_key(args, len), len);
+  }
+}
+
 }  // namespace
 
 std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile) {
@@ -25,11 +36,15 @@ std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, i
   for (const SeqSpan& seq : args.seqs) {
     const int32_t begin = std::max(seq.first_row, first_row);
     const int32_t end = std::min(seq.first_row + seq.num_rows, first_row + num_rows);
-    for (int32_t line = 0; line < (end - begin) * group; line += line_tile)
-      tiles.push_back({.first_row = begin,
-                       .num_lines = std::min(line_tile, (end - begin) * group - line),
-                       .first_line = line,
-                       .block_begin = seq.block_begin});
+    for (int32_t line = 0; line < (end - begin) * group; line += line_tile) {
+      LineTile tile{.first_row = begin,
+                    .num_lines = std::min(line_tile, (end - begin) * group - line),
+                    .first_line = line,
+                    .block_begin = seq.block_begin,
+                    .own = args.kv_len[size_t(begin)] - 1};
+      add_keys(args, tile, [&](int32_t row) { return begin + row; });
+      tiles.push_back(tile);
+    }
   }
   return tiles;
 }
@@ -80,16 +95,8 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
   if (whole) made.chunks_below.resize(args.kv_len.size());
   const auto add_chunks = [&](const TreeTile& tile, size_t index, int32_t from, int32_t to,
                               std::vector<TileChunk>& chunks) {
-    int32_t first = INT32_MAX, last = 0;
-    const int32_t end = tile.first_line + tile.num_lines;
-    for (int32_t line = tile.first_line / group; line * group < end; ++line) {
-      const int32_t row = tile.rows < 0 ? tile.first_row + line : made.row[size_t(tile.rows + line)];
-      const int32_t len = args.kv_len[size_t(row)];
-      if (len <= 0) continue;
-      first = std::min(first, first_key(args, len));
-      last = std::max(last, len);
-    }
-    for (int32_t chunk = std::max(from, first / kDeviceChunk); chunk < std::min(to, chunks_of(last)); ++chunk) {
+    for (int32_t chunk = std::max(from, tile.keys.first / kDeviceChunk);
+         chunk < std::min(to, chunks_of(tile.keys.last)); ++chunk) {
       chunks.push_back({.tile = int32_t(index), .chunk = chunk});
       made.num_parts = std::max(made.num_parts, chunk - tile.before_part + 1);
     }
@@ -102,11 +109,13 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
     const int32_t below = has_tree ? seq.tree_begin / kDeviceChunk : INT32_MAX;
     TreeTile tile;
     tile.first_row = begin, tile.block_begin = seq.block_begin, tile.tree_begin = seq.tree_begin;
+    tile.own = args.kv_len[size_t(begin)] - 1;
     tile.end_chunk = below;
     for (int32_t row = begin; whole && row < end; ++row)
       made.chunks_below[size_t(row)] = std::min(below, chunks_of(args.kv_len[size_t(row)]));
     for (int32_t line = 0; below > 0 && line < (end - begin) * group; line += line_tile) {
       tile.first_line = line, tile.num_lines = std::min(line_tile, (end - begin) * group - line);
+      add_keys(args, tile, [&](int32_t row) { return begin + row; });
       made.most_lines_below = std::max(made.most_lines_below, tile.num_lines);
       if (!whole) add_chunks(tile, made.tiles.size(), 0, below, made.chunks);
       made.tiles.push_back(tile);
@@ -121,6 +130,7 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
       const int num_lines = int(path.rows.size()) * group;
       for (int32_t line = 0; line < num_lines; line += path_tile) {
         tile.first_line = line, tile.num_lines = std::min(path_tile, num_lines - line);
+        add_keys(args, tile, [&](int32_t row) { return path.rows[size_t(row)]; });
         made.most_lines = std::max(made.most_lines, tile.num_lines);
         add_chunks(tile, of_paths.size(), below, INT32_MAX, chunks_of_paths);
         of_paths.push_back(tile);
@@ -144,15 +154,10 @@ void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceP
   const int group = group_of(args);
   std::vector<CutChunks> chunks;
   for (const LineTile& tile : slices.tiles) {
-    CutChunks seen{.num_lines = int64_t{tile.num_lines / group} * args.num_heads};
-    int32_t first = INT32_MAX;
-    for (int32_t row = tile.first_row; row < tile.first_row + tile.num_lines / group; ++row) {
-      const int32_t len = args.kv_len[size_t(row)];
-      if (len > 0) first = std::min(first, first_key(args, len));
-      seen.end = std::max(seen.end, chunks_of(len));
-    }
-    seen.begin = std::min(first / kDeviceChunk, seen.end);
-    chunks.push_back(seen);
+    const int32_t end = chunks_of(tile.keys.last);
+    chunks.push_back({.begin = std::min(tile.keys.first / kDeviceChunk, end),
+                      .end = end,
+                      .num_lines = int64_t{tile.num_lines / group} * args.num_heads});
   }
   const size_t part_bytes = attention_row_bytes(args, 1) / size_t(args.num_heads);
   cut_chunks(chunks, args.kv.num_kv_heads, device.multiProcessorCount, attention_blocks_each(args.kv, plan.most_lines),

@@ -55,42 +55,13 @@ __device__ __forceinline__ float largest_of(const float (&score)[kTiles][4], int
   return over_line(most, Larger{});
 }
 
-/// Keys that any row of a tile sees, and those that all see.
-struct KeyRange {
-  int32_t first = INT32_MAX, last = 0, seen_first = 0, seen_last = INT32_MAX;
-
-  template <class Tile>
-  __device__ KeyRange(const AttentionWork& work, const Tile& tile) {
-    const int32_t begin_row = tile.first_line / work.group;
-    const int32_t end_row = (tile.first_line + tile.num_lines - 1) / work.group + 1;
-    for (int row = begin_row + int(threadIdx.x) % 32; row < end_row; row += 32) {
-      const int32_t len = work.plan.kv_len[work.row_of(tile, row)], begin = work.first_key(len);
-      if (len <= 0) continue;
-      first = min(first, begin), last = max(last, len);
-      seen_first = max(seen_first, begin), seen_last = min(seen_last, len);
-    }
-    first = -over_warp(-first, Most{}), last = over_warp(last, Most{});
-    seen_first = over_warp(seen_first, Most{}), seen_last = -over_warp(-seen_last, Most{});
-  }
-  /// Of the chunk that begins there: whether each of its keys is seen by a row; by all rows; those that any sees, by
-  /// all.
-  __device__ bool covers(int32_t chunk_begin) const {
-    return first <= chunk_begin && last >= chunk_begin + kDeviceChunk && all_see(chunk_begin);
-  }
-  __device__ bool all_see_whole(int32_t chunk_begin) const {
-    return seen_first <= chunk_begin && seen_last >= chunk_begin + kDeviceChunk;
-  }
-  __device__ bool all_see(int32_t chunk_begin) const {
-    return seen_first <= max(first, chunk_begin) && seen_last >= min(last, chunk_begin + kDeviceChunk);
-  }
-};
-
-/// Chunks that hold keys at [first, last).
+/// Chunks that hold keys that any row of a tile sees.
 struct ChunkRange {
   int begin, end;
 
-  __device__ ChunkRange(int32_t first, int32_t last)
-      : begin(first / kDeviceChunk), end(first < last ? (last + kDeviceChunk - 1) / kDeviceChunk : begin) {}
+  __device__ explicit ChunkRange(const KeyRange& keys)
+      : begin(keys.first / kDeviceChunk),
+        end(keys.first < keys.last ? (keys.last + kDeviceChunk - 1) / kDeviceChunk : begin) {}
   __device__ ChunkRange within(int first, int last) const {
     ChunkRange range(*this);
     range.begin = max(begin, first);
@@ -157,12 +128,11 @@ __device__ inline float weight_at(const uint4 (&weight)[kDeviceChunk / 16], int 
 template <int kTiles, class Tile>
 __device__ __forceinline__ void add_non_numbers(const AttentionWork& work, const Tile& tile, int kv_head,
                                                 const Line (&line)[2], const uint4 (&weight)[kDeviceChunk / 16],
-                                                int32_t chunk_begin, int32_t first, int32_t last, int first_tile,
-                                                float (&part)[kTiles][4]) {
+                                                int32_t chunk_begin, int first_tile, float (&part)[kTiles][4]) {
 #pragma unroll 1
   for (int key = 0; key < kDeviceChunk; ++key) {
     const int32_t position = chunk_begin + key;
-    if (position < first || position >= last) continue;
+    if (position < tile.keys.first || position >= tile.keys.last) continue;
     const int32_t place = work.place_of(tile, position);
     const auto* const value = static_cast<const __nv_bfloat16*>(work.v) +
                               row_in_pages(work, kv_head, page_of(work, tile, place), place) * work.k_dim;
