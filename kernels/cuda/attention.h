@@ -126,7 +126,8 @@ struct AttentionPlan {
   int ring_stages = 0;     // chunks in shared memory of blocks that take all of few lines; 0: there are no such blocks
   int warp_sets = 1;       // of blocks that take all chunks of many lines; two take chunks by turns
   int32_t most_lines = 0;  // of a tile
-  bool keys_stay = false;  // keys before a tile's first row are complete even before wait_for_predecessor()
+  // keys before a tile's first row, and FreshRows::factors, are complete even before wait_for_predecessor()
+  bool keys_stay = false;
 };
 /// A call in slices of rows, so that what chunks leave fits the scratch.
 struct AttentionSlices {

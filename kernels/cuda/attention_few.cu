@@ -38,13 +38,22 @@ constexpr size_t shared_bytes(int stages, int groups) {
   return sizeof(Stage<kDims>) * size_t(stages) + size_t(groups) * sizeof(Group<kDims>);
 }
 
+/// What turns four pairs of dimensions.
+struct QuadFactors {
+  float4 first = {}, second = {};
+
+  /// factors: of a position, the first one's.
+  __device__ __forceinline__ static QuadFactors at(const float2* factors) {
+    const auto* const fours = reinterpret_cast<const float4*>(factors);
+    return {__ldcg(fours), __ldcg(fours + 1)};
+  }
+};
 /// Four neighbouring dimensions of the first half of a head, and those of the second half that are turned with them.
 struct Quads {
   float4 low, high;
 
-  __device__ __forceinline__ void turn(const float2* factors, int d) {
-    const float4 first = __ldcg(reinterpret_cast<const float4*>(factors + d));
-    const float4 second = __ldcg(reinterpret_cast<const float4*>(factors + d) + 1);
+  __device__ __forceinline__ void turn(const QuadFactors& factors) {
+    const float4 &first = factors.first, &second = factors.second;
     math::rotate_pair(low.x, high.x, first.x, first.y);
     math::rotate_pair(low.y, high.y, first.z, first.w);
     math::rotate_pair(low.z, high.z, second.x, second.y);
@@ -67,7 +76,7 @@ __device__ __forceinline__ void take_fresh(const Takers& takers, const Attention
     const float* const from = (is_value ? work.fresh.v : work.fresh.k) +
                               int64_t{tile.first_row + position - fresh} * work.fresh.stride + kv_head * kDims + d;
     Quads x = {__ldcg(reinterpret_cast<const float4*>(from)), __ldcg(reinterpret_cast<const float4*>(from + kHalf))};
-    if (!is_value) x.turn(work.fresh.factors + int64_t{position} * kHalf, d);
+    if (!is_value) x.turn(QuadFactors::at(work.fresh.factors + int64_t{position} * kHalf + d));
     const uint2 low = bfloat_four(x.low), high = bfloat_four(x.high);
     uint4* const rows = is_value ? stage.value : stage.key;
     reinterpret_cast<uint2*>(rows + Stage<kDims>::place(key, d / 8))[d / 4 % 2] = low;
@@ -99,10 +108,22 @@ __device__ __forceinline__ void take_path(const Takers& takers, const AttentionW
   fence_before_copy();
 }
 
+/// What turns a line's queries of an octet (take_query).
+template <int kDims>
+struct OctetFactors {
+  QuadFactors of[2];
+
+  __device__ __forceinline__ void load(const AttentionWork& work, const Line& line, int octet) {
+    if (!work.fresh.factors || line.begin >= line.end) return;
+    const float2* const factors = work.fresh.factors + int64_t{line.end - 1} * (kDims / 2) + octet * 8;
+    of[0] = QuadFactors::at(factors), of[1] = QuadFactors::at(factors + 4);
+  }
+};
+
 /// Line `index` of a group: its queries of eight dimensions, and of those half of all further on. octet: which.
 template <int kDims>
 __device__ __forceinline__ void take_query(const AttentionWork& work, const Line& line, int index, int octet,
-                                           Group<kDims>& group) {
+                                           const OctetFactors<kDims>& factors, Group<kDims>& group) {
   constexpr int kHalf = kDims / 2;
   Quads x[2] = {};
   if (line.begin < line.end) {
@@ -116,7 +137,7 @@ __device__ __forceinline__ void take_query(const AttentionWork& work, const Line
     for (int i = 0; i < 2; ++i) x[i] = {four_at(octet * 8 + i * 4), four_at(kHalf + octet * 8 + i * 4)};
     if (work.fresh.factors)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) x[i].turn(work.fresh.factors + int64_t{line.end - 1} * kHalf, octet * 8 + i * 4);
+      for (int i = 0; i < 2; ++i) x[i].turn(factors.of[i]);
   }
   // lane l of a step holds lines l / 4 and l / 4 + 8 and, in a group of 32 dimensions, those from 8 (l % 4) on
 #pragma unroll
@@ -142,11 +163,13 @@ struct ChunkPart {
   float output[kDimTiles][4] = {};
 };
 
-/// Over keys that lie in `stage` and queries that lie in `group`, for all its warps together.
-template <int kDims, class Tile>
+/// Over keys that lie in `stage`, for all warps of a group together. query(step): of 16 dimensions, as the product
+/// takes them. found_largest(): once part.largest is known, while the rest is on its way.
+template <int kDims, class Tile, class Query, class FoundLargest>
 __device__ __forceinline__ void attend(const AttentionWork& work, const Tile& tile, int kv_head, const Line (&line)[2],
                                        int32_t chunk_begin, bool non_numbers, const Stage<kDims>& stage,
-                                       Group<kDims>& group, int group_index, bool wants_sum, ChunkPart<kDims>& part) {
+                                       Group<kDims>& group, int group_index, bool wants_sum, const Query& query,
+                                       const FoundLargest& found_largest, ChunkPart<kDims>& part) {
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
   const int warp = int(threadIdx.x) % kThreads / 32, lane = int(threadIdx.x) % 32;
   const StageReader<kDims> reader;
@@ -156,8 +179,8 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const Tile& ti
 #pragma unroll
     for (int t = 0; t < kWarpKeyTiles; ++t) {
       const uint4 k = reader.key_unit(stage, (warp * kWarpKeyTiles + t) * 8, pair);
-      mma(score[t], group.query[pair * 2][lane], uint2{k.x, k.y});
-      mma(score[t], group.query[pair * 2 + 1][lane], uint2{k.z, k.w});
+      mma(score[t], query(pair * 2), uint2{k.x, k.y});
+      mma(score[t], query(pair * 2 + 1), uint2{k.z, k.w});
     }
   if (!tile.keys.all_see_whole(chunk_begin)) {
 #pragma unroll
@@ -187,6 +210,7 @@ __device__ __forceinline__ void attend(const AttentionWork& work, const Tile& ti
   uint4 weight[kChunkSteps];
 #pragma unroll
   for (int step = 0; step < kChunkSteps; ++step) weight[step] = group.weight[step][lane];
+  found_largest();
 #pragma unroll
   for (int step = 0; step < kChunkSteps; ++step)
 #pragma unroll
@@ -217,16 +241,18 @@ __device__ __forceinline__ void leave(float* left, int v_dim, int first_tile, in
   if (first_tile == 0 && lane % 4 == 0) *reinterpret_cast<float2*>(left) = {largest, sum};
 }
 
-/// More than there are: 128 registers for blocks that take all chunks, so that two of one group fit beside each other;
-/// 64 for those that take one.
-constexpr int kMostThreads = 512;
-static_assert(most_groups(false) * kThreads <= kMostThreads &&
-              most_groups(true) * kThreads + kFetchingThreads<true> <= kMostThreads);
+/// Of a block as its registers are dealt: as many as two blocks of one group that take all chunks have together, so
+/// that they fit beside each other; more than there are of those that take one chunk, for 64 registers.
+template <bool kWhole>
+constexpr int kDealtThreads = kWhole ? 2 * (kThreads + kFetchingThreads<true>) : 512;
+template <bool kWhole>
+constexpr bool kEnoughDealt = most_groups(kWhole) * kThreads + kFetchingThreads<kWhole> <= kDealtThreads<kWhole>;
+static_assert(kEnoughDealt<false> && kEnoughDealt<true>);
 
 /// kWhole: a block takes all chunks, or those of a piece, and its last warp fetches them; else one chunk. Of trees: all
 /// chunks below, whose sum it leaves; one chunk of a list.
 template <int kDims, bool kWhole, class Tile>
-__global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
+__global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
     attention_few_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
   constexpr int kOctets = kDims / 16;  // of a line, each with the one that is turned with it
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
@@ -250,8 +276,10 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
   const int index = thread / kOctets, octet = thread % kOctets;  // whose query this thread takes
   const auto line_at = [&](int i) { return line_of(work, tile, kv_head, group_index * kGroupLines + i); };
   const Line mine = line_at(index), line[2] = {line_at(lane / 4), line_at(lane / 4 + 8)};
+  const LineOut out[2] = {{work, line[0], warp * kDimTiles}, {work, line[1], warp * kDimTiles}};
   constexpr int kFillers = kWhole ? 1 : kChunkParts;
   StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, stages, kFillers, takers.threads / 32);
+  OctetFactors<kDims> factors;
   KeyFetcher<kDims, kFillers> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);
   if constexpr (kWhole) {
     if (int(threadIdx.x) >= takers.threads) {
@@ -266,53 +294,78 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
       KeyFetcher<kDims, kFillers>::finish();
       return;
     }
+    if (!work.plan.keys_stay) wait_for_predecessor();
+    if (index < kGroupLines) factors.load(work, mine, octet);
     wait_for_predecessor();
   } else {
     const bool any = chunks.begin < chunks.end, is_early = any && work.is_early(chunks.begin, tile.own);
     if (!is_early) wait_for_predecessor();
     if (!any) return;
     if (threadIdx.x < kFillers * 32) fetcher.fetch(ring.next_to_fill(), ring.filled_barrier());
+    if (index < kGroupLines) factors.load(work, mine, octet);
     const int32_t chunk_begin = chunks.begin * kDeviceChunk;
     if (!keys.all_see_whole(chunk_begin))
-      clear_values_outside(takers, chunk_begin, keys.first, keys.last, ring.next_filled());
+      clear_values(takers, chunk_begin, keys.first, keys.last, false, ring.next_filled());
     if (is_early) wait_for_predecessor();
   }
 
   Group<kDims>& group = reinterpret_cast<Group<kDims>*>(memory + stages * sizeof(Stage<kDims>))[group_index];
   const int32_t fresh = !kOfTree<Tile> && work.fresh.k ? tile.own : INT32_MAX;  // the first position
-  if (index < kGroupLines) take_query<kDims>(work, mine, index, octet, group);
+  if (index < kGroupLines) take_query<kDims>(work, mine, index, octet, factors, group);
   if (kWhole) {
     launch_dependents();  // not before, as in norm.cu
     group.barrier(group_index);
   }
 
+  uint4 of_step[kWhole ? kDims / 16 : 1] = {};  // in registers where they serve several chunks
+  if constexpr (kWhole)
+#pragma unroll
+    for (int step = 0; step < kDims / 16; ++step) of_step[step] = group.query[step][lane];
+  const auto query = [&](int step) {
+    if constexpr (kWhole)
+      return of_step[step];
+    else
+      return group.query[step][lane];
+  };
+
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {}, output[kDimTiles][4] = {};
+  int32_t plain_end = min(keys.seen_last, fresh);  // from there on not all keys lie as all lines see them
+  if constexpr (kListed) plain_end = min(plain_end, tile.tree_begin);
   for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
     const int32_t chunk_begin = chunk * kDeviceChunk;
-    const int32_t fresh_begin = max(fresh, max(keys.first, chunk_begin)),
-                  seen_end = min(keys.last, chunk_begin + kDeviceChunk);
+    const bool is_plain = chunk_begin >= keys.seen_first && chunk_begin + kDeviceChunk <= plain_end;
     Stage<kDims>& stage = ring.next_filled();
-    const bool has_fresh = fresh_begin < seen_end, is_covered = keys.all_see_whole(chunk_begin);
-    if (kWhole && !is_covered) clear_values_outside(takers, chunk_begin, keys.first, keys.last, stage);
-    if (!kOfTree<Tile> && has_fresh)
-      take_fresh<kDims>(takers, work, tile, kv_head, chunk_begin, fresh, fresh_begin, seen_end, stage);
-    if constexpr (kListed) {
-      const int32_t path_begin = max(tile.tree_begin, max(keys.first, chunk_begin));
-      if (path_begin < seen_end)
-        take_path<kDims>(takers, work, tile, kv_head, chunk_begin, path_begin, seen_end, stage);
+    bool takes_more = false;
+    bool non_numbers = false;  // of values: they must not reach the lines that do not see their keys
+    if (!is_plain) {
+      const int32_t begin = max(keys.first, chunk_begin), end = min(keys.last, chunk_begin + kDeviceChunk);
+      if constexpr (kListed) {
+        const int32_t path_begin = max(tile.tree_begin, begin);
+        takes_more = path_begin < end;
+        if (takes_more) take_path<kDims>(takers, work, tile, kv_head, chunk_begin, path_begin, end, stage);
+      } else if constexpr (!kOfTree<Tile>) {
+        const int32_t fresh_begin = max(fresh, begin);
+        takes_more = fresh_begin < end;
+        if (takes_more) take_fresh<kDims>(takers, work, tile, kv_head, chunk_begin, fresh, fresh_begin, end, stage);
+      }
     }
+    const bool wants_numbers = !is_plain && !keys.all_see(chunk_begin), at_once = kWhole && !takes_more;
+    if (kWhole && !is_plain)
+      non_numbers = clear_values(takers, chunk_begin, keys.first, keys.last, wants_numbers && at_once, stage);
     if (!kWhole) launch_dependents();
-    if (!kWhole || has_fresh || !is_covered) takers.barrier();
-    const bool non_numbers =  // of values: they must not reach the lines that do not see their keys
-        !keys.all_see(chunk_begin) && clear_non_numbers(takers, stage);
+    if (!kWhole || !is_plain) takers.barrier();
+    if (wants_numbers && !at_once) non_numbers = clear_values(takers, chunk_begin, keys.first, keys.last, true, stage);
 
     ChunkPart<kDims> part;
+    Rescale rescale[2];
+    const auto found_largest = [&] {
+      if (adds) rescale_to(line, chunk_begin, part.largest, work.scale, largest, rescale);
+    };
     attend<kDims>(work, tile, kv_head, line, chunk_begin, non_numbers, stage, group, group_index, kWhole || warp == 0,
-                  part);
+                  query, found_largest, part);
     if (adds) {
-      const float here_largest[2] = {part.largest[0] * work.scale, part.largest[1] * work.scale};
-      Rescale rescale[2];
-      rescale_to(line, chunk_begin, here_largest, part.sum, largest, sum, rescale);
+#pragma unroll
+      for (int l = 0; l < 2; ++l) sum[l] = rescale[l].add(sum[l], part.sum[l]);
 #pragma unroll
       for (int t = 0; t < kDimTiles; ++t)
 #pragma unroll
@@ -340,13 +393,12 @@ __global__ void __launch_bounds__(kMostThreads, kWhole ? 1 : 2)
                          sum[l], output);
         continue;
       }
-      const LineOut to(work, line[l]);
       const float factor = factor_of(sum[l]);
 #pragma unroll
       for (int t = 0; t < kDimTiles; ++t) {
         if ((warp * kDimTiles + t) * 8 >= work.v_dim) break;
-        to.put(warp * kDimTiles + t, line[l].is_padding ? 0.0f : output[t][l * 2] * factor,
-               line[l].is_padding ? 0.0f : output[t][l * 2 + 1] * factor);
+        out[l].put(t, line[l].is_padding ? 0.0f : output[t][l * 2] * factor,
+                   line[l].is_padding ? 0.0f : output[t][l * 2 + 1] * factor);
       }
     }
   }

@@ -10,12 +10,32 @@
 namespace paceline::cuda {
 namespace {
 
+/// What turns a lane's dimensions of the queries of its two lines (load_queries).
+template <int kDims>
+struct QueryFactors {
+  float4 of[kDims / 64][2][4];  // [group of the first half][line]
+
+  __device__ __forceinline__ void load(const AttentionWork& work, const Line (&line)[2]) {
+    if (!work.fresh.factors) return;
+#pragma unroll
+    for (int group = 0; group < kDims / 64; ++group)
+#pragma unroll
+      for (int l = 0; l < 2; ++l) {
+        if (line[l].begin >= line[l].end) continue;
+        const float2* const from = work.fresh.factors + int64_t{line[l].end - 1} * (kDims / 2) + group * 32;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          of[group][l][i] = __ldcg(reinterpret_cast<const float4*>(from + threadIdx.x % 4 * 8) + i);
+      }
+  }
+};
+
 /// Queries of a warp's lines, turned where that is left to attention: in a group of 32 dimensions lane l holds 8
 /// neighbouring ones from 8 (l % 4) on, and so do the keys; which product comes in which of a group's two steps is all
 /// that changes. The dimensions that are turned together lie in the same lane.
 template <int kDims>
 __device__ __forceinline__ void load_queries(const AttentionWork& work, const Line (&line)[2],
-                                             uint4 (&query)[kDims / 16]) {
+                                             const QueryFactors<kDims>& factors, uint4 (&query)[kDims / 16]) {
   constexpr int kHalf = kDims / 2, kGroups = kHalf / 32;  // of a half
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
@@ -41,10 +61,9 @@ __device__ __forceinline__ void load_queries(const AttentionWork& work, const Li
         }
       }
       if (!work.fresh.factors) continue;
-      const float2* const factors = work.fresh.factors + int64_t{line[l].end - 1} * kHalf + first;
 #pragma unroll
       for (int d = 0; d < 8; d += 2) {
-        const float4 two = __ldcg(reinterpret_cast<const float4*>(factors + d));
+        const float4 two = factors.of[group][l][d / 2];
         math::rotate_pair(x[l][0][d], x[l][1][d], two.x, two.y);
         math::rotate_pair(x[l][0][d + 1], x[l][1][d + 1], two.z, two.w);
       }
@@ -127,9 +146,11 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
   fetch(first_chunk);
   const Line line[2] = {line_of(work, tile, kv_head, warp * 16 + lane / 4),
                         line_of(work, tile, kv_head, warp * 16 + lane / 4 + 8)};
+  QueryFactors<kDims> factors;
+  factors.load(work, line);
   if (is_early) wait_for_predecessor();
   uint4 query[kDims / 16];
-  load_queries<kDims>(work, line, query);
+  load_queries<kDims>(work, line, factors, query);
   launch_dependents();  // not before, as in norm.cu
 
   const StageReader<kDims> reader;
@@ -141,10 +162,11 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
     fetch(chunk + kSets);
     Stage<kDims>& here = ring.next_filled();
     bool non_numbers = false;  // of values: they must not reach the lines that do not see their keys
-    if (!keys.all_see_whole(chunk_begin)) {
-      clear_values_outside(takers, chunk_begin, keys.first, keys.last, here);
-      takers.barrier();
-      if (!keys.all_see(chunk_begin)) non_numbers = clear_non_numbers(takers, here);
+    const bool all_see_whole = keys.all_see_whole(chunk_begin);
+    if (!all_see_whole) {
+      const bool wants_numbers = !keys.all_see(chunk_begin);
+      non_numbers = clear_values(takers, chunk_begin, keys.first, keys.last, wants_numbers, here);
+      if (!wants_numbers) takers.barrier();
     }
 
     float score[kKeyTiles][4] = {};
@@ -156,7 +178,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
         mma(score[t], query[pair * 2], uint2{k.x, k.y});
         mma(score[t], query[pair * 2 + 1], uint2{k.z, k.w});
       }
-    if (!keys.all_see_whole(chunk_begin)) {
+    if (!all_see_whole) {
       asm volatile("");  // a branch: most chunks are seen whole
 #pragma unroll
       for (int t = 0; t < kKeyTiles; ++t)
@@ -164,12 +186,12 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
         for (int j = 0; j < 4; ++j)
           if (!line[j / 2].sees(chunk_begin + key_of_score(t * 8, j))) score[t][j] = -INFINITY;
     }
-    float here_largest[2];
+    float chunk_largest[2];
     LineWeights weights_of[2];
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
       const float most = largest_of(score, l);
-      here_largest[l] = most * work.scale;
+      chunk_largest[l] = most;
       weights_of[l] = LineWeights(work, most);
     }
     uint4 weight[kDeviceChunk / 16];
@@ -181,13 +203,16 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
     float sums[4] = {};  // columns of ones
 #pragma unroll
     for (int step = 0; step < kDeviceChunk / 16; ++step) mma(sums, weight[step], uint2{kOnes, kOnes});
-    const float here_sum[2] = {sums[0], sums[2]};
     Rescale rescale[2];
+    const auto rescale_sums = [&](int32_t begin, const float(&largest_of)[2], float first, float second) {
+      rescale_to(line, begin, largest_of, work.scale, largest, rescale);
+      sum[0] = rescale[0].add(sum[0], first), sum[1] = rescale[1].add(sum[1], second);
+    };
     if (set == 0) {
-      rescale_to(line, chunk_begin, here_largest, here_sum, largest, sum, rescale);
+      rescale_sums(chunk_begin, chunk_largest, sums[0], sums[2]);
     } else {
       if (chunk > first_chunk) handed.await_emptied();
-      handed.lines[thread] = {here_largest[0], here_largest[1], here_sum[0], here_sum[1]};
+      handed.lines[thread] = {chunk_largest[0], chunk_largest[1], sums[0], sums[2]};
     }
     const auto add = [&](float(&to)[4], float4 part) {
       to[0] = rescale[0].add(to[0], part.x), to[1] = rescale[0].add(to[1], part.y);
@@ -220,7 +245,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
     } else if (kSets > 1 && chunk + 1 < chunks.end) {
       handed.await_filled();
       const float4 lines = handed.lines[thread];
-      rescale_to(line, chunk_begin + kDeviceChunk, {lines.x, lines.y}, {lines.z, lines.w}, largest, sum, rescale);
+      rescale_sums(chunk_begin + kDeviceChunk, {lines.x, lines.y}, lines.z, lines.w);
 #pragma unroll
       for (int half = 0; half < kHalves; ++half)
 #pragma unroll
@@ -243,7 +268,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
       }
       continue;
     }
-    const LineOut to(work, line[l]);
+    const LineOut to(work, line[l], 0);
     const float factor = factor_of(sum[l]);
 #pragma unroll
     for (int tile_of = 0; tile_of < kDims / 8; ++tile_of) {

@@ -229,34 +229,43 @@ struct Takers {
   }
 };
 
-/// Zeros in place of the values of a chunk's keys outside [begin, end), by all takers.
-template <int kDims>
-__device__ __forceinline__ void clear_values_outside(const Takers& takers, int32_t chunk_begin, int32_t begin,
-                                                     int32_t end, Stage<kDims>& stage) {
-#pragma unroll 1
-  for (int i = takers.index(); i < kDeviceChunk * Stage<kDims>::kUnits; i += takers.threads) {
-    const int key = i / Stage<kDims>::kUnits;
-    if (chunk_begin + key < begin || chunk_begin + key >= end)
-      stage.value[Stage<kDims>::place(key, i % Stage<kDims>::kUnits)] = {};
-  }
-  fence_before_copy();
+/// Of a pair of bfloat16, the upper bits of those that are no numbers: all bits of their exponents are set.
+__device__ __forceinline__ uint32_t non_numbers_of(uint32_t pair) {
+  return (pair & 0x7f807f80u) + 0x00800080u & 0x80008000u;
 }
 
-/// Zeros in place of values that are no numbers, by all takers; whether there were any.
+/// Zeros in place of a chunk's values, by all takers: of keys outside [begin, end), and if only `numbers` may stay, of
+/// what is none. Whether there was any of these, for all takers alike, which have met then.
 template <int kDims>
-__device__ bool clear_non_numbers(const Takers& takers, Stage<kDims>& stage) {
-  bool found = false;
+__device__ __forceinline__ bool clear_values(const Takers& takers, int32_t chunk_begin, int32_t begin, int32_t end,
+                                             bool numbers, Stage<kDims>& stage) {
+  constexpr int kUnits = kDeviceChunk * Stage<kDims>::kUnits, kTogether = 4;
+  const uint32_t looked_at = numbers ? 0x80008000u : 0u;
+  bool found = false, has_written = false;
 #pragma unroll 1
-  for (int i = takers.index(); i < kDeviceChunk * Stage<kDims>::kUnits; i += takers.threads) {
-    uint4& unit = stage.value[i];
-    const auto clear = [&](uint32_t& pair) {
-      if ((pair & 0x7f80u) == 0x7f80u) found = true, pair &= 0xffff0000u;
-      if ((pair & 0x7f800000u) == 0x7f800000u) found = true, pair &= 0xffffu;
-    };
-    clear(unit.x), clear(unit.y), clear(unit.z), clear(unit.w);
+  for (int first = takers.index(); first < kUnits; first += kTogether * takers.threads) {
+    uint4 unit[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) unit[i] = stage.value[min(first + i * takers.threads, kUnits - 1)];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      const int at = first + i * takers.threads;
+      if (at >= kUnits) break;
+      const int32_t position = chunk_begin + at / 8 % kDeviceChunk;
+      const bool is_outside = position < begin || position >= end;
+      uint32_t any = 0;
+      const auto clear = [&](uint32_t& pair) {
+        const uint32_t bits = non_numbers_of(pair) & looked_at;
+        any |= bits;
+        pair = is_outside ? 0u : pair & ~((bits >> 15) * 0xffffu);
+      };
+      clear(unit[i].x), clear(unit[i].y), clear(unit[i].z), clear(unit[i].w);
+      if (!is_outside) found |= any != 0;
+      if (is_outside || any != 0) stage.value[at] = unit[i], has_written = true;
+    }
   }
-  fence_before_copy();
-  return takers.any(found);
+  if (has_written) fence_before_copy();
+  return numbers && takers.any(found);
 }
 
 }  // namespace paceline::cuda

@@ -166,30 +166,31 @@ __device__ __forceinline__ void rescale_by_four(const float (&left)[2], const fl
     rescale[l] = {__shfl_sync(0xffffffffu, mine, first + l * 2), __shfl_sync(0xffffffffu, mine, first + l * 2 + 1)};
 }
 
-/// A chunk's largest scores and sums of weights, added to those of a thread's two lines; how outputs are.
-__device__ __forceinline__ void rescale_to(const Line (&line)[2], int32_t chunk_begin, const float (&here_largest)[2],
-                                           const float (&here_sum)[2], float (&largest)[2], float (&sum)[2],
-                                           Rescale (&rescale)[2]) {
-  const float most[2] = {Larger{}(here_largest[0], largest[0]), Larger{}(here_largest[1], largest[1])};
-  rescale_by_four(largest, here_largest, most, rescale);
+/// A chunk's largest scores, which are scaled here, among those of a thread's two lines; how the sums so far, of
+/// weights and outputs, and the chunk's are added then.
+__device__ __forceinline__ void rescale_to(const Line (&line)[2], int32_t chunk_begin, const float (&chunk_largest)[2],
+                                           float scale, float (&largest)[2], Rescale (&rescale)[2]) {
+  const float here[2] = {chunk_largest[0] * scale, chunk_largest[1] * scale};
+  const float most[2] = {Larger{}(here[0], largest[0]), Larger{}(here[1], largest[1])};
+  rescale_by_four(largest, here, most, rescale);
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
     if (!line[l].sees_any(chunk_begin))
       rescale[l] = {1.0f, -0.0f};  // its parts are zeros, and minus zero leaves every bit
     largest[l] = most[l];
-    sum[l] = rescale[l].add(sum[l], here_sum[l]);
   }
 }
 
-/// Where a line's outputs go, from eight dimensions to the next; a thread holds two neighbours of each eight.
+/// Where a line's outputs go, from first_tile on, which is even; a thread holds two neighbours of each eight.
 struct LineOut {
   __nv_bfloat16* operand = nullptr;
   int64_t next_step;
   int next_half;
   float* out;
 
-  __device__ LineOut(const AttentionWork& work, const Line& line) {
-    const int64_t first = int64_t{line.head} * work.v_dim + threadIdx.x % 4 * 2;  // heads begin at whole steps
+  __device__ LineOut(const AttentionWork& work, const Line& line, int first_tile) {
+    // heads begin at whole steps
+    const int64_t first = int64_t{line.head} * work.v_dim + first_tile * 8 + threadIdx.x % 4 * 2;
     out = work.out + line.row * work.out_stride + first;
     if (!work.operand.values) return;
     const Operand::Row row = work.operand.row(line.row);
@@ -197,6 +198,7 @@ struct LineOut {
     next_step = row.next_step;
     next_half = row.next_half;
   }
+  /// eight: from first_tile on.
   __device__ __forceinline__ void put(int eight, float x, float y) const {
     if (operand) {
       *reinterpret_cast<uint32_t*>(operand + eight / 2 * next_step + eight % 2 * next_half) = bfloat_pair(x, y);

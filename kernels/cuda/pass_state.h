@@ -22,7 +22,7 @@ class PassState {
     return *first_message_;
   }
 
-  /// K or V was written, by a kernel or a copy: attention must not read pages before it has waited.
+  /// K or V was written, by a kernel or a copy, or what turns them: attention must not read them before it has waited.
   void wrote_kv() { keys_stay_ = false; }
   /// A norm was launched, alone or in its product, behind all stores: both let their successor start only after their
   /// own wait, so pages written before it are there.
