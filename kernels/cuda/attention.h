@@ -174,7 +174,7 @@ void stage_plan(const AttentionArgs& args, AttentionSlices& slices, StageSpan&& 
 /// Whether warps share lines: where those are few, or blocks take one chunk each.
 inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || plan.ring_stages > 0; }
 /// Blocks of whole lines that run at once on a multiprocessor.
-int attention_blocks_each(const KvView& kv, int most_lines);
+int attention_blocks_each(int most_lines);
 /// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
 /// AttentionPlan::warp_sets of its tiles, where those are of many lines.

@@ -445,15 +445,14 @@ void prepare(const cudaDeviceProp& device) {
 
 }  // namespace
 
-int attention_blocks_each(const KvView& kv, int most_lines) {
-  // registers of two groups of 128 dimensions leave no room for another block
-  return most_lines > kGroupLines && kv.k_dim > 64 ? 1 : 2;
+int attention_blocks_each(int most_lines) {
+  return most_lines > kGroupLines ? 1 : 2;  // two groups and a warp leave no registers for another block
 }
 
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
   if (most_lines > kFewLines) return 0;
   const bool is_alone =
-      num_tiles * kv.num_kv_heads <= device.multiProcessorCount || attention_blocks_each(kv, most_lines) == 1;
+      num_tiles * kv.num_kv_heads <= device.multiProcessorCount || attention_blocks_each(most_lines) == 1;
   const int wanted = is_alone ? kStagesAlone : kStagesBeside;
   return kv.k_dim <= 64 ? stages_with_room<64>(wanted, device) : stages_with_room<128>(wanted, device);
 }

@@ -160,7 +160,7 @@ void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceP
                       .num_lines = int64_t{tile.num_lines / group} * args.num_heads});
   }
   const size_t part_bytes = attention_row_bytes(args, 1) / size_t(args.num_heads);
-  cut_chunks(chunks, args.kv.num_kv_heads, device.multiProcessorCount, attention_blocks_each(args.kv, plan.most_lines),
+  cut_chunks(chunks, args.kv.num_kv_heads, device.multiProcessorCount, attention_blocks_each(plan.most_lines),
              fills_device, int64_t(scratch_bytes / part_bytes));
   std::vector<LineTile> whole, pieces;
   int32_t num_parts = 0;
