@@ -102,7 +102,9 @@ TEST(LoadDriver, AKeptConnectionThatHasEndedCostsNoRequest) {
         EXPECT_EQ(one.answer.num_tokens(), kTokens);
       }
       EXPECT_EQ(server.bodies().size(), 20u) << "none is answered twice";
-      if (!is_behind_answer) EXPECT_EQ(result.sent_again, 19);
+      if (!is_behind_answer) {
+        EXPECT_EQ(result.sent_again, 19);
+      }
     }
   }
   // Ended before a byte on a new connection: the server's fault.
@@ -185,7 +187,9 @@ TEST(LoadDriver, NamesEachPlantedFault) {
       const RequestFault wanted = delivery == Delivery::streamed ? one.streamed : one.whole;
       SCOPED_TRACE(fmt::format("{} {}", name_of(wanted), delivery == Delivery::streamed ? "streamed" : "whole"));
       FakeServer server({.fault = one.planted, .fault_from = 1});
-      const DriveResult result = drive_to(server.url(), {.requests = 3, .delivery = delivery}, 0.2);
+      const Traffic traffic{.requests = 3, .delivery = delivery};
+      const DriveResult result =  // whoever does not stall may be slow on a busy machine
+          one.planted == P::stall ? drive_to(server.url(), traffic, 0.2) : drive_to(server.url(), traffic);
       EXPECT_FALSE(result.answers[0].answer.failure);
       for (const size_t i : {1, 2}) {
         ASSERT_TRUE(result.answers[i].answer.failure);
