@@ -187,15 +187,13 @@ __device__ __forceinline__ void multiply_piece(typename S::Shared& shared, const
 /// index: of those left over.
 template <class S>
 __device__ SharedTile shared_tile(const Split& split, int index, int team) {
-  const SplitShares::Sharers sharers = split.shares.sharers(index);
-  const int tile = split.shares.whole + index, number = team - sharers.first;
+  const int tile = split.shares.whole + index;
   const int row_tiles = row_tiles_of<S>(split, part_of<S>(split, tile).group);
   return {.index = index,
           .number = tile,
-          .sharers = sharers,
+          .sharers = split.shares.sharers(index),
           .pieces = split.shares.pieces(index),
-          .begin = row_tiles * number / sharers.count,
-          .end = row_tiles * (number + 1) / sharers.count};
+          .rows = split.shares.finished_by(team, index, row_tiles)};
 }
 
 /// Of the block's part of a tile.
@@ -211,7 +209,7 @@ __device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const 
 template <class S, EpilogueKind kKind>
 __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue& epilogue, const SharedTile& tile,
                                               uint32_t launch) {
-  const int lane = threadIdx.x % 32, begin = tile.begin, end = tile.end;
+  const int lane = threadIdx.x % 32, begin = tile.rows.begin, end = tile.rows.end;
   if (begin == end) return;
   const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, tile.number);
   constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;

@@ -23,7 +23,7 @@ struct SharedTile {
   int number;  // of all tiles
   SplitShares::Sharers sharers;
   unsigned pieces;
-  int begin, end;  // tiles of 8 rows that the sharer finishes
+  SplitShares::Rows rows;  // that the sharer finishes
 };
 
 /// Rows of a block at most; stages of the ring; blocks of a team, which is a cluster then: they have the same outputs,

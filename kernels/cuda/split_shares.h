@@ -53,6 +53,15 @@ struct SplitShares {
     const int first = index * chunks / share, last = ((index + 1) * chunks - 1) / share;
     return {first, last - first + 1};
   }
+  /// Rows of that tile, in tiles of 8, of which there are row_tiles, that one of its sharers finishes.
+  struct Rows {
+    int begin, end;
+  };
+  PACELINE_MATH Rows finished_by(int team, int index, int row_tiles) const {
+    const Sharers of = sharers(index);
+    const int number = team - of.first;
+    return {row_tiles * number / of.count, row_tiles * (number + 1) / of.count};
+  }
   /// Bit c: a piece of that tile begins at chunk c.
   PACELINE_MATH unsigned pieces(int index) const {
     unsigned all = 0;

@@ -64,6 +64,26 @@ TEST(SplitShares, WhatIsLeftOverComesFirst) {
   }
 }
 
+TEST(SplitShares, SharersFinishEachRowOnce) {
+  for (const Case& of : cases()) {
+    const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
+    for (int index = 0; index < shares.over; ++index) {
+      const SplitShares::Sharers sharers = shares.sharers(index);
+      for (const int row_tiles : {0, 1, 3, 8, 16}) {
+        int begin = 0, most = 0, least = row_tiles;
+        for (int team = sharers.first; team < sharers.first + sharers.count; ++team) {
+          const SplitShares::Rows rows = shares.finished_by(team, index, row_tiles);
+          ASSERT_EQ(rows.begin, begin);
+          begin = rows.end;
+          most = std::max(most, rows.end - rows.begin), least = std::min(least, rows.end - rows.begin);
+        }
+        ASSERT_EQ(begin, row_tiles);
+        EXPECT_LE(most - least, 1);
+      }
+    }
+  }
+}
+
 TEST(SplitShares, SharersAndPiecesAreThoseOfTheWalks) {
   for (const Case& of : cases()) {
     const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
