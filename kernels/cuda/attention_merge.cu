@@ -17,10 +17,6 @@ struct Stage {
   float output[kStageParts][kSliceDims];
 };
 
-__device__ __forceinline__ void copy_16(void* to, const float* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
-
 __global__ void __launch_bounds__(kThreads) merge_pieces_kernel(AttentionWork work) {
   __shared__ Stage stages[kStages];
   __shared__ float4 steps[2][kStageParts];  // of MergeStep
@@ -49,9 +45,9 @@ __global__ void __launch_bounds__(kThreads) merge_pieces_kernel(AttentionWork wo
     const float* const from = left + int64_t{s} * kStageParts * stride;
     for (int i = thread; i < here * (kSliceDims / 4); i += kFetchingThreads) {
       const int part = i / (kSliceDims / 4), d = i % (kSliceDims / 4) * 4;
-      copy_16(&to.output[part][d], from + part * stride + kHeader + first_dim + d);
+      copy_16(shared_address(&to.output[part][d]), from + part * stride + kHeader + first_dim + d);
     }
-    if (thread < here) copy_16(&to.header[thread], from + thread * stride);
+    if (thread < here) copy_16(shared_address(&to.header[thread]), from + thread * stride);
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
   for (int s = 0; s < kStages - 2; ++s) fetch(s);

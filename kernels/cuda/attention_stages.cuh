@@ -183,9 +183,7 @@ class KeyFetcher {
       const int64_t offset = bytes ? (row + key) * work_.k_dim + unit * 8 : 0;
       const int place = Stage<kDims>::place(part * kCopiedKeys + key, unit);
       const auto copy_unit = [&](uint4* rows, const void* base) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(rows + place)),
-                     "l"(static_cast<const __nv_bfloat16*>(base) + offset), "r"(bytes)
-                     : "memory");
+        copy_16(shared_address(rows + place), static_cast<const __nv_bfloat16*>(base) + offset, bytes);
       };
       copy_unit(to.key, work_.k);
       copy_unit(to.value, work_.v);

@@ -63,6 +63,11 @@ __device__ __forceinline__ void fence_before_copy() {
 #endif
 }
 
+/// 16 bytes from global memory, by the thread itself: the first `bytes` of them, the rest are zeros.
+__device__ __forceinline__ void copy_16(uint32_t to, const void* from, int bytes = 16) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
 #if __CUDA_ARCH__ >= 900
 /// One arrival, and `bytes` to come before the phase ends.
 __device__ __forceinline__ void expect_bytes(uint32_t barrier, uint32_t bytes) {
