@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cuda/device.h"
@@ -25,15 +26,22 @@ inline constexpr int kLineTile = 32, kMmaLines = 64;
 /// chunk, so that more blocks run at once.
 inline constexpr int kFewLines = 32, kChunkLines = 48;
 int attention_line_tile(const AttentionArgs& args, bool whole = true);
+/// Of a row of `len` keys, the first that it sees. window: 0 for all.
+constexpr int32_t first_key(int32_t window, int32_t len) { return window > 0 && len > window ? len - window : 0; }
+constexpr int32_t chunks_of(int32_t positions) { return (positions + kDeviceChunk - 1) / kDeviceChunk; }
 /// Keys that any row of a tile sees, and those that all see; rows that see none left out.
 struct KeyRange {
   int32_t first = INT32_MAX, last = 0, seen_first = 0, seen_last = INT32_MAX;
 
-  void add_row(int32_t first_key, int32_t len) {
+  void add_row(int32_t window, int32_t len) {
     if (len <= 0) return;
-    first = std::min(first, first_key), last = std::max(last, len);
-    seen_first = std::max(seen_first, first_key), seen_last = std::min(seen_last, len);
+    const int32_t key = first_key(window, len);
+    first = std::min(first, key), last = std::max(last, len);
+    seen_first = std::max(seen_first, key), seen_last = std::min(seen_last, len);
   }
+  /// Chunks that hold them.
+  constexpr int32_t chunk_begin() const { return first < last ? first / kDeviceChunk : 0; }
+  constexpr int32_t chunk_end() const { return first < last ? chunks_of(last) : 0; }
   /// Of the chunk that begins there: whether all rows see each of its keys; those that any sees.
   constexpr bool all_see_whole(int32_t chunk_begin) const {
     return seen_first <= chunk_begin && seen_last >= chunk_begin + kDeviceChunk;
@@ -42,13 +50,13 @@ struct KeyRange {
     return seen_first <= std::max(first, chunk_begin) && seen_last >= std::min(last, chunk_begin + kDeviceChunk);
   }
 };
-struct alignas(16) LineTile {
+struct LineTile {
   int32_t first_row = 0;  // of the sequence
   int32_t num_lines = 0;  // of the tile
   int32_t first_line = 0;
   int32_t block_begin = 0;  // into `block`
   KeyRange keys;
-  int32_t own = 0;  // position of first_row
+  int32_t own = 0;  // position of first_row: keys before it are old
   // Of a block that takes all chunks, or those of a piece (attention_cuts.h). From 0 on: it adds them; else each chunk
   // leaves its part.
   int32_t begin_chunk = 0, end_chunk = INT32_MAX;
@@ -56,6 +64,8 @@ struct alignas(16) LineTile {
   int32_t row_parts = 0;    // of a row and head; none: its outputs are written. Number 0 is the first piece's sum
   int32_t first_part = 0;   // where those of the sequence's first row and head begin
 };
+
+static_assert(std::has_unique_object_representations_v<LineTile>, "what is staged is compared byte by byte");
 
 /// Those of rows [first_row, first_row + num_rows), of `line_tile` lines at most.
 std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_rows, int line_tile);
@@ -67,6 +77,7 @@ struct TreeTile : LineTile {
   int32_t tree_begin = SeqSpan::kNoTree;  // position
   int32_t path = 0;                       // where its places begin in AttentionPlan::place
 };
+static_assert(std::has_unique_object_representations_v<TreeTile>);
 /// What a block takes that takes one chunk.
 struct TileChunk {
   int32_t tile = 0, chunk = 0;

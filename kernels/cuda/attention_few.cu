@@ -329,7 +329,8 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
   };
 
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {}, output[kDimTiles][4] = {};
-  int32_t plain_end = min(keys.seen_last, fresh);  // from there on not all keys lie as all lines see them
+  // from there on a line does not see all keys, or some do not lie in their pages yet
+  int32_t plain_end = min(keys.seen_last, fresh);
   if constexpr (kListed) plain_end = min(plain_end, tile.tree_begin);
   for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
     const int32_t chunk_begin = chunk * kDeviceChunk;
@@ -349,11 +350,12 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
         if (takes_more) take_fresh<kDims>(takers, work, tile, kv_head, chunk_begin, fresh, fresh_begin, end, stage);
       }
     }
-    const bool wants_numbers = !is_plain && !keys.all_see(chunk_begin), at_once = kWhole && !takes_more;
-    if (kWhole && !is_plain)
-      non_numbers = clear_values(takers, chunk_begin, keys.first, keys.last, wants_numbers && at_once, stage);
+    const bool wants_numbers = !is_plain && !keys.all_see(chunk_begin),
+               at_once = wants_numbers && kWhole && !takes_more;
+    if (kWhole && !keys.all_see_whole(chunk_begin))  // what others write meanwhile lies within, and is let alone here
+      non_numbers = clear_values(takers, chunk_begin, keys.first, keys.last, at_once, stage);
     if (!kWhole) launch_dependents();
-    if (!kWhole || !is_plain) takers.barrier();
+    if (!kWhole || (!is_plain && !at_once)) takers.barrier();
     if (wants_numbers && !at_once) non_numbers = clear_values(takers, chunk_begin, keys.first, keys.last, true, stage);
 
     ChunkPart<kDims> part;

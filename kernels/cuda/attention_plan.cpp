@@ -12,20 +12,14 @@ namespace {
 
 /// Query heads of a KV head.
 int group_of(const AttentionArgs& args) { return args.group ? args.group : args.num_heads / args.kv.num_kv_heads; }
-/// That a row of `len` keys sees.
-int32_t first_key(const AttentionArgs& args, int32_t len) {
-  return args.window > 0 ? std::max(0, len - args.window) : 0;
-}
 
 /// To `tile`, of its rows; row_of(i): row i of its sequence or path.
 template <class RowOf>
 void add_keys(const AttentionArgs& args, LineTile& tile, RowOf&& row_of) {
   const int group = group_of(args);
   tile.keys = {};
-  for (int32_t row = tile.first_line / group; row * group < tile.first_line + tile.num_lines; ++row) {
-    const int32_t len = args.kv_len[size_t(row_of(row))];
-    tile.keys.add_row(first_key(args, len), len);
-  }
+  for (int32_t row = tile.first_line / group; row * group < tile.first_line + tile.num_lines; ++row)
+    tile.keys.add_row(args.window, args.kv_len[size_t(row_of(row))]);
 }
 
 }  // namespace
@@ -50,8 +44,6 @@ std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, i
 }
 
 namespace {
-
-int32_t chunks_of(int32_t positions) { return (positions + kDeviceChunk - 1) / kDeviceChunk; }
 
 /// Rows of `seq` at [begin, end) that see keys from `first_key` on, by paths: each row once, with its leaf, and those
 /// below the tree with the first.
@@ -95,8 +87,8 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
   if (whole) made.chunks_below.resize(args.kv_len.size());
   const auto add_chunks = [&](const TreeTile& tile, size_t index, int32_t from, int32_t to,
                               std::vector<TileChunk>& chunks) {
-    for (int32_t chunk = std::max(from, tile.keys.first / kDeviceChunk);
-         chunk < std::min(to, chunks_of(tile.keys.last)); ++chunk) {
+    for (int32_t chunk = std::max(from, tile.keys.chunk_begin()); chunk < std::min(to, tile.keys.chunk_end());
+         ++chunk) {
       chunks.push_back({.tile = int32_t(index), .chunk = chunk});
       made.num_parts = std::max(made.num_parts, chunk - tile.before_part + 1);
     }
@@ -154,9 +146,8 @@ void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceP
   const int group = group_of(args);
   std::vector<CutChunks> chunks;
   for (const LineTile& tile : slices.tiles) {
-    const int32_t end = chunks_of(tile.keys.last);
-    chunks.push_back({.begin = std::min(tile.keys.first / kDeviceChunk, end),
-                      .end = end,
+    chunks.push_back({.begin = tile.keys.chunk_begin(),
+                      .end = tile.keys.chunk_end(),
                       .num_lines = int64_t{tile.num_lines / group} * args.num_heads});
   }
   const size_t part_bytes = attention_row_bytes(args, 1) / size_t(args.num_heads);

@@ -233,7 +233,7 @@ __device__ __forceinline__ uint32_t non_numbers_of(uint32_t pair) {
 }
 
 /// Zeros in place of a chunk's values, by all takers: of keys outside [begin, end), and if only `numbers` may stay, of
-/// what is none. Whether there was any of these, for all takers alike, which have met then.
+/// what is none. Returns, if `numbers`, whether there was any, once all takers have met; else false at once.
 template <int kDims>
 __device__ __forceinline__ bool clear_values(const Takers& takers, int32_t chunk_begin, int32_t begin, int32_t end,
                                              bool numbers, Stage<kDims>& stage) {

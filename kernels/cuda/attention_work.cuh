@@ -49,9 +49,9 @@ struct AttentionWork {
   __device__ int64_t row_of_page(int kv_head, int32_t page, int offset) const {
     return (int64_t{page} * num_kv_heads + kv_head) * block_size + offset;
   }
-  __device__ int32_t first_key(int32_t len) const { return window > 0 && len > window ? len - window : 0; }
+  __device__ int32_t first_key(int32_t len) const { return cuda::first_key(window, len); }
   /// Whether a chunk's keys, as far as they are not fresh, are there before the kernel's predecessor ends. own:
-  /// position of the sequence's first row.
+  /// LineTile::own.
   __device__ bool is_early(int chunk, int32_t own) const {
     return plan.keys_stay && (fresh.k || (chunk + 1) * kDeviceChunk <= own);
   }

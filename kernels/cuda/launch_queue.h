@@ -60,7 +60,7 @@ class LaunchQueue {
  private:
   static constexpr size_t kFirstList = 12;                  // kernels
   static constexpr size_t kLists = 2;                       // of a pass, that may become graphs
-  static constexpr size_t kPassBytes = 16 * kMostPutBytes;  // staged in a pass, at most
+  static constexpr size_t kPassBytes = 32 * kMostPutBytes;  // staged in a pass, at most
   static constexpr size_t kFewestBytes = 64;                // that a piece takes
   struct Piece {
     size_t bytes, at;
