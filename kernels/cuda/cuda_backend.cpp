@@ -22,6 +22,7 @@
 #include "kernels/cuda/rope_tables.h"
 #include "kernels/cuda/row_ops.h"
 #include "kernels/cuda/stream_wait.h"
+#include "kernels/cuda/upload_rows.h"
 #include "kernels/cuda/work_timer.h"
 #include "kernels/host_weight.h"
 
@@ -270,27 +271,7 @@ Weight CudaBackend::pack(std::span<const HostWeight> stacked_rows, const PackSpe
   weight->bytes = weight->memory.bytes() + weight->row_copy.bytes();
   weight->bytes_alive = weight_bytes_;
   *weight_bytes_ += weight->bytes;
-  constexpr size_t kPieceBytes = size_t{64} << 20;
-  DeviceMemory piece;
-  int64_t first_row = 0;
-  for (size_t part = 0; part < stacked_rows.size(); ++part) {
-    const HostWeight& from = stacked_rows[part];
-    const size_t row_bytes = size_t(from.cols) * dtype_bytes(from.dtype);
-    const int64_t piece_rows = std::max<int64_t>(1, int64_t(kPieceBytes / std::max<size_t>(1, row_bytes)));
-    if (spec.pair_panels) first_row = 0;
-    for (int64_t begin = 0; begin < from.rows; begin += piece_rows) {
-      const int64_t count = std::min(piece_rows, from.rows - begin);
-      void* to = workspace(piece, size_t(count) * row_bytes);
-      const size_t stride_bytes = size_t(from.row_stride) * dtype_bytes(from.dtype);
-      check(cudaMemcpy2DAsync(to, row_bytes, static_cast<const char*>(from.data) + size_t(begin) * stride_bytes,
-                              stride_bytes, row_bytes, size_t(count), cudaMemcpyDefault, queue_.now()),
-            "cudaMemcpy2DAsync");
-      cuda::pack_rows(to, from.dtype, count, from.cols, first_row, int(part), *weight, queue_.to());
-      sync();  // the piece is used again; and kernels may read packed weights before their predecessors end
-      first_row += count;
-    }
-  }
-  sync();
+  cuda::upload_rows(stacked_rows, *weight, queue_, [this] { sync(); });
   return weight;
 }
 
