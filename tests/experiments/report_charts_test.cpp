@@ -193,6 +193,10 @@ TEST(ReportCharts, ACaptionSaysWhatCellsAreComparedWith) {
     EXPECT_FALSE(says(usual, section, "sweep.baseline")) << section;
     EXPECT_TRUE(says(run_of_labels(), section, ": the cell that sweep.baseline names. ")) << section;
     EXPECT_FALSE(says(run_of_labels(), section, "no speculation in")) << section;
+    RunResult batches = usual;  // of a plain baseline that differs in more than its speculation
+    for (CellResult& cell : batches.cells)
+      cell.requested["engine"]["scheduler"]["batching"] = cell.axes.drafts() ? "continuous" : "static";
+    EXPECT_TRUE(says(batches, section, ": the cell that sweep.baseline names. ")) << section;
   }
 }
 

@@ -131,15 +131,12 @@ std::string Report::method(const CellAxes& axes) const {
 }
 
 std::string Report::baseline_text() const {
-  for (const CellSummary& s : summary.cells) {
-    if (!s.speedup) continue;
-    const CellAxes& axes = cell(s).axes;
-    const auto is_plain_one = [&](const CellResult& other) {
-      return other.id == cell(s).baseline_id && !other.axes.drafts() && other.axes.tp == axes.tp &&
-             other.axes.pp == axes.pp && other.axes.concurrency == axes.concurrency;
-    };
-    if (std::none_of(run.cells.begin(), run.cells.end(), is_plain_one)) return "the cell that sweep.baseline names";
-  }
+  const auto is_over_plain = [&](const CellSummary& s) {
+    const CellSummary* const base = view.baseline_of(s);
+    return base && (base == &s ? !view.speculates(s) : view.is_plain_twin(*base, s));
+  };
+  for (const CellSummary& s : summary.cells)
+    if (s.speedup && !is_over_plain(s)) return "the cell that sweep.baseline names";
   return "no speculation in the same placement and load";
 }
 
