@@ -10,6 +10,7 @@
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/keys/key_help.h"
 #include "experiments/config/keys/schema.h"
+#include "experiments/config/shell_words.h"
 #include "experiments/config/view.h"
 #include "experiments/config/vllm_flags.h"
 #include "experiments/report/documents.h"
@@ -219,7 +220,9 @@ ExitCode init_command(const std::string& name, bool list) {
 
 ExitCode import_command(const std::vector<std::string>& arguments) {
   // One quoted text, or the flags as the shell has split them.
-  const std::vector<std::string> words = arguments.size() == 1 ? split_shell_words(arguments.front()) : arguments;
+  const ShellWords split = arguments.size() == 1 ? split_shell_words(arguments.front()) : ShellWords{arguments};
+  if (split.open_quote) fail(ExitCode::usage, "import-flags: a {} in the flags is never closed", split.open_quote);
+  const std::vector<std::string>& words = split.words;
   if (words.empty()) {
     fail(ExitCode::usage,
          "import-flags: expected the flags of a vLLM or SGLang server, as in runexp import-flags "

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "engine/util/json_io.h"
+#include "experiments/config/shell_words.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -25,42 +25,31 @@ std::vector<std::string> server_command(std::string_view command, const ServerCo
       {kPort, std::to_string(values.port)},
       {kProposer, std::string(values.proposer)},
       {kDraftLen, std::to_string(values.num_speculative_tokens)}};
-  std::vector<std::string> words;
-  std::optional<std::string> word;
-  char quote = 0;
+  std::string filled;
   bool has_port = false;
-  const auto place_at = [&](size_t i) {
-    return std::find_if(std::begin(places), std::end(places),
-                        [&](const auto& place) { return command.substr(i).starts_with(place.first); });
-  };
-  for (size_t i = 0; i < command.size(); ++i) {
-    const char c = command[i];
-    if (const auto place = place_at(i); place != std::end(places)) {
+  for (size_t i = 0; i < command.size();) {
+    const std::string_view rest = command.substr(i);
+    const auto place =
+        std::find_if(std::begin(places), std::end(places), [&](const auto& of) { return rest.starts_with(of.first); });
+    if (place != std::end(places)) {
       has_port = has_port || place->first == kPort;
-      if (!word) word.emplace();
-      *word += place->second;
-      i += place->first.size() - 1;
-    } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
-      if (word) words.push_back(*std::exchange(word, std::nullopt));
-    } else if (c == quote) {
-      quote = 0;
-    } else if (quote == 0 && (c == '\'' || c == '"')) {
-      quote = c;
-      if (!word) word.emplace();
-    } else {
-      const bool is_kept = c == '\\' && quote != '\'' && i + 1 < command.size();
-      if (is_kept) ++i;
-      if (!word) word.emplace();
-      *word += command[i];
+      filled += place->second;
+      i += place->first.size();
+      continue;
     }
+    const size_t count = rest.starts_with("\\") ? 2 : 1;  // with what it keeps
+    filled += rest.substr(0, count);
+    i += count;
   }
-  if (quote != 0) fail(ExitCode::usage, "found {}: a quote {} does not end", json_literal(command), quote);
-  if (word) words.push_back(*word);
-  if (words.empty()) fail(ExitCode::usage, "found {}: expected a program and its arguments", json_literal(command));
+  ShellWords split = split_shell_words(filled);
+  if (split.open_quote)
+    fail(ExitCode::usage, "found {}: a quote {} does not end", json_literal(command), split.open_quote);
+  if (split.words.empty())
+    fail(ExitCode::usage, "found {}: expected a program and its arguments", json_literal(command));
   if (!has_port)
     fail(ExitCode::usage, "found {}: without {{port}} nobody knows where it listens; add it, as in \"--port {{port}}\"",
          json_literal(command));
-  return words;
+  return std::move(split.words);
 }
 
 }  // namespace paceline

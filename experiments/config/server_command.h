@@ -14,9 +14,8 @@ struct ServerCommandValues {
   int num_speculative_tokens = 0;
 };
 
-/// Words of `command`, split at blanks; '…' and "…" hold blanks, a backslash keeps the next character (not within
-/// '…'). "{port}", "{proposer}" and "{k}" become their values wherever they stand. No shell: |, >, $X and ~ are plain
-/// text. Throws Error(usage), one line: no word, a quote that does not end, no {port}.
+/// Words of `command` (split_shell_words). "{port}", "{proposer}" and "{k}" become their values wherever no backslash
+/// stands before them. Throws Error(usage), one line: no word, a quote that does not end, no {port}.
 std::vector<std::string> server_command(std::string_view command, const ServerCommandValues& values);
 
 /// The command starts another server for another proposer or draft length.

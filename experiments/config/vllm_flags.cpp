@@ -367,32 +367,4 @@ std::string imported_text(const ImportedFlags& imported) {
   return text + compact_json(file) + "\n";
 }
 
-std::vector<std::string> split_shell_words(std::string_view text) {
-  std::vector<std::string> words;
-  bool is_open = false;  // a word has begun, an empty one too
-  const auto add = [&](std::string_view piece) {
-    if (!is_open) words.emplace_back();
-    is_open = true;
-    words.back() += piece;
-  };
-  char quote = '\0';
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
-    if (quote ? c == quote : c == '\'' || c == '"') {
-      quote = quote ? '\0' : c;
-      add("");
-    } else if (c == '\\' && next && (!quote || (quote == '"' && (next == '"' || next == '\\')))) {
-      if (next != '\n') add(text.substr(i + 1, 1));
-      ++i;
-    } else if (!quote && (c == ' ' || c == '\t' || c == '\n')) {
-      is_open = false;
-    } else {
-      add(text.substr(i, 1));
-    }
-  }
-  if (quote) fail(ExitCode::usage, "import-flags: a {} in the flags is never closed", quote);
-  return words;
-}
-
 }  // namespace paceline

@@ -31,8 +31,4 @@ ImportedFlags import_vllm_flags(const std::vector<std::string>& words);
 /// The experiment as text for a file in configs/: notes as comments, then the keys.
 std::string imported_text(const ImportedFlags& imported);
 
-/// Splits `text` as a POSIX shell would: blanks separate, '...', "..." and backslash quote. Throws Error(usage) for a
-/// quote that is never closed.
-std::vector<std::string> split_shell_words(std::string_view text);
-
 }  // namespace paceline

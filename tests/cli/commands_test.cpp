@@ -202,6 +202,13 @@ TEST(Tokenize, PreNamesHowTextIsCut) {
                  {"nothing says how text is cut", "engine.target.pre (--pre)", "gpt-2, llama-bpe, "});
 }
 
+TEST(ImportFlags, SplitsOneTextAsAShellDoes) {
+  const ProcessResult split = runexp({"import-flags", "--served-model-name 'a b' --seed 7"});
+  expect_success(split);
+  EXPECT_TRUE(holds(split.out, "\"seed\": 7")) << split.out;
+  expect_failure(runexp({"import-flags", "--seed '7"}), 2, {"import-flags: a ' in the flags is never closed"});
+}
+
 TEST(Tokenize, MatchesTheGpt2Vectors) {
   const char* const folder = std::getenv("PACELINE_SHARED");
   const std::filesystem::path tokenizers =

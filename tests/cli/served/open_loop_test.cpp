@@ -107,7 +107,9 @@ TEST(ServeOpenLoop, NearItsCapacityRefusesNothingAndItsMemoryStays) {
                                             }});
   expect_all_answered(open);
   ASSERT_GT(when_warm, 0u);
-  if (long_samples()) EXPECT_LE(most, when_warm + kMostGrowthBytes);  // not all KV pages are touched within seconds
+  if (long_samples()) {  // not all KV pages are touched within seconds
+    EXPECT_LE(most, when_warm + kMostGrowthBytes);
+  }
 
   served.process().send(SIGTERM);
   const ProcessResult result = served.process().finish();
