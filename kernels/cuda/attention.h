@@ -40,8 +40,8 @@ struct KeyRange {
     seen_first = std::max(seen_first, key), seen_last = std::min(seen_last, len);
   }
   /// Chunks that hold them.
-  constexpr int32_t chunk_begin() const { return first < last ? first / kDeviceChunk : 0; }
-  constexpr int32_t chunk_end() const { return first < last ? chunks_of(last) : 0; }
+  constexpr int32_t first_chunk() const { return first < last ? first / kDeviceChunk : 0; }
+  constexpr int32_t end_chunk() const { return first < last ? chunks_of(last) : 0; }
   /// Of the chunk that begins there: whether all rows see each of its keys; those that any sees.
   constexpr bool all_see_whole(int32_t chunk_begin) const {
     return seen_first <= chunk_begin && seen_last >= chunk_begin + kDeviceChunk;

@@ -245,15 +245,13 @@ __device__ __forceinline__ void leave(float* left, int v_dim, int first_tile, in
 /// that they fit beside each other; more than there are of those that take one chunk, for 64 registers.
 template <bool kWhole>
 constexpr int kDealtThreads = kWhole ? 2 * (kThreads + kFetchingThreads<true>) : 512;
-template <bool kWhole>
-constexpr bool kEnoughDealt = most_groups(kWhole) * kThreads + kFetchingThreads<kWhole> <= kDealtThreads<kWhole>;
-static_assert(kEnoughDealt<false> && kEnoughDealt<true>);
 
 /// kWhole: a block takes all chunks, or those of a piece, and its last warp fetches them; else one chunk. Of trees: all
 /// chunks below, whose sum it leaves; one chunk of a list.
 template <int kDims, bool kWhole, class Tile>
 __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
     attention_few_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
+  static_assert(most_groups(kWhole) * kThreads + kFetchingThreads<kWhole> <= kDealtThreads<kWhole>);
   constexpr int kOctets = kDims / 16;  // of a line, each with the one that is turned with it
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
   extern __shared__ __align__(1024) char memory[];

@@ -13,10 +13,11 @@ namespace {
 /// Query heads of a KV head.
 int group_of(const AttentionArgs& args) { return args.group ? args.group : args.num_heads / args.kv.num_kv_heads; }
 
-/// To `tile`, of its rows; row_of(i): row i of its sequence or path.
+/// What its rows see, to `tile`; row_of(i): row i of its sequence or path.
 template <class RowOf>
 void add_keys(const AttentionArgs& args, LineTile& tile, RowOf&& row_of) {
   const int group = group_of(args);
+  tile.own = args.kv_len[size_t(tile.first_row)] - 1;
   tile.keys = {};
   for (int32_t row = tile.first_line / group; row * group < tile.first_line + tile.num_lines; ++row)
     tile.keys.add_row(args.window, args.kv_len[size_t(row_of(row))]);
@@ -34,8 +35,7 @@ std::vector<LineTile> line_tiles(const AttentionArgs& args, int32_t first_row, i
       LineTile tile{.first_row = begin,
                     .num_lines = std::min(line_tile, (end - begin) * group - line),
                     .first_line = line,
-                    .block_begin = seq.block_begin,
-                    .own = args.kv_len[size_t(begin)] - 1};
+                    .block_begin = seq.block_begin};
       add_keys(args, tile, [&](int32_t row) { return begin + row; });
       tiles.push_back(tile);
     }
@@ -87,7 +87,7 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
   if (whole) made.chunks_below.resize(args.kv_len.size());
   const auto add_chunks = [&](const TreeTile& tile, size_t index, int32_t from, int32_t to,
                               std::vector<TileChunk>& chunks) {
-    for (int32_t chunk = std::max(from, tile.keys.chunk_begin()); chunk < std::min(to, tile.keys.chunk_end());
+    for (int32_t chunk = std::max(from, tile.keys.first_chunk()); chunk < std::min(to, tile.keys.end_chunk());
          ++chunk) {
       chunks.push_back({.tile = int32_t(index), .chunk = chunk});
       made.num_parts = std::max(made.num_parts, chunk - tile.before_part + 1);
@@ -101,7 +101,6 @@ TreeTiles tree_tiles(const AttentionArgs& args, int32_t first_row, int32_t num_r
     const int32_t below = has_tree ? seq.tree_begin / kDeviceChunk : INT32_MAX;
     TreeTile tile;
     tile.first_row = begin, tile.block_begin = seq.block_begin, tile.tree_begin = seq.tree_begin;
-    tile.own = args.kv_len[size_t(begin)] - 1;
     tile.end_chunk = below;
     for (int32_t row = begin; whole && row < end; ++row)
       made.chunks_below[size_t(row)] = std::min(below, chunks_of(args.kv_len[size_t(row)]));
@@ -146,8 +145,8 @@ void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceP
   const int group = group_of(args);
   std::vector<CutChunks> chunks;
   for (const LineTile& tile : slices.tiles) {
-    chunks.push_back({.begin = tile.keys.chunk_begin(),
-                      .end = tile.keys.chunk_end(),
+    chunks.push_back({.begin = tile.keys.first_chunk(),
+                      .end = tile.keys.end_chunk(),
                       .num_lines = int64_t{tile.num_lines / group} * args.num_heads});
   }
   const size_t part_bytes = attention_row_bytes(args, 1) / size_t(args.num_heads);

@@ -59,7 +59,7 @@ __device__ __forceinline__ float largest_of(const float (&score)[kTiles][4], int
 struct ChunkRange {
   int begin, end;
 
-  __device__ explicit ChunkRange(const KeyRange& keys) : begin(keys.chunk_begin()), end(keys.chunk_end()) {}
+  __device__ explicit ChunkRange(const KeyRange& keys) : begin(keys.first_chunk()), end(keys.end_chunk()) {}
   __device__ ChunkRange within(int first, int last) const {
     ChunkRange range(*this);
     range.begin = max(begin, first);

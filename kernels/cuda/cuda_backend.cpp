@@ -412,7 +412,8 @@ const float2* CudaBackend::rope_factors(const RopeArgs& args) {
   const int32_t highest = *std::max_element(args.position.begin(), args.position.end());
   cuda::RopeTable& table = rope_tables_.of(args);
   if (highest < table.positions) return table.factors.as<float2>();
-  table.positions = std::max({1024, highest + 1, 2 * table.positions});
+  constexpr int32_t kFewest = 1024;
+  table.positions = std::max({kFewest, highest + 1, 2 * table.positions});
   workspace(table.factors, size_t(table.positions) * table.inv_freq.size() * sizeof(float2));
   const std::span<const double> inv_freq = stage(args.inv_freq);
   cuda::rope_factors(inv_freq.data(), int(inv_freq.size()), args.attention_factor, table.positions,

@@ -24,8 +24,9 @@ void upload_rows(std::span<const HostWeight> parts, const CudaWeight& w, LaunchQ
     const HostWeight& from = parts[part];
     const size_t stride_bytes = size_t(from.row_stride) * dtype_bytes(from.dtype);
     if (w.pair_panels) first_row = 0;
-    for (int64_t begin = 0; begin < from.rows; begin += rows_of_piece(from)) {
-      const int64_t count = std::min(rows_of_piece(from), from.rows - begin);
+    const int64_t piece_rows = rows_of_piece(from);
+    for (int64_t begin = 0; begin < from.rows; begin += piece_rows) {
+      const int64_t count = std::min(piece_rows, from.rows - begin);
       check(cudaMemcpy2DAsync(piece.as<void>(), row_bytes(from),
                               static_cast<const char*>(from.data) + size_t(begin) * stride_bytes, stride_bytes,
                               row_bytes(from), size_t(count), cudaMemcpyDefault, queue.now()),
