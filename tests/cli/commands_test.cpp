@@ -244,7 +244,7 @@ TEST(Plan, ShowsCellsSkipsAndMemoryPerRankWithoutLoading) {
   write_file(workspace.config(), Workspace::config_text("  \"engine\": { \"parallel\": { \"pp\": 1 } },\n"));
   const ProcessResult result = runexp({"plan", "configs/ngram_tp2.json", "--profile", "quick"});
   expect_success(result);
-  EXPECT_LT(result.wall_s, 2 * time_factor());
+  EXPECT_LT(result.cpu_s, 2 * time_factor());
   for (const char* const piece : {"32 cells", "load 1: builtin:target-7m tp1 pp1", "tp2 pp2", "rank 0: weights ",
                                   "rank 3: weights ", "KV ", "blocks", "run  tp1_pp1_none_c1", "tp2_pp2_draft_k5_c1",
                                   "baseline tp2_pp2_none_c1; break-even AL: ", "Lower bound: all cells take at least ",

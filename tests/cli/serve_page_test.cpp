@@ -123,7 +123,10 @@ TEST_F(ServePage, ShowsWhatTheEngineDoes) {
   const Json prompts(8, "one two one two one");
   Served::send(socket, "POST", "/v1/completions",
                Json{{"prompt", prompts}, {"n", 16}, {"max_tokens", 900}, {"ignore_eos", true}}.dump());
-  EXPECT_TRUE(page->comes_true("samples.some(s => s.running === 2 && s.waiting > 0 && s.kv > 0 && s.speed > 0)", 30));
+  EXPECT_TRUE(
+      page->comes_true("samples.some(s => s.running === 2 && s.waiting > 0 && s.kv > 0 && s.speed > 0) && "
+                       "samples.some(s => s.acceptance !== null)",
+                       30));
   ::close(socket);
   EXPECT_TRUE(page->comes_true("samples.at(-1).running === 0 && samples.at(-1).speed === 0", 60));
   const std::string shown = text_of("[data-gauge=acceptance] .value");

@@ -192,7 +192,7 @@ TEST(ServeClients, Curl) {
   EXPECT_TRUE(holds(in_form(R"({"items": {"uniqueItems": true}})"), "\"param\":\"guided_json/items/uniqueItems\""));
   // A body that is sent only after "100 Continue".
   const TempDir folder;
-  write_file(folder / "body", R"({"prompt": ")" + std::string(2 << 20, ' ') + R"(", "max_tokens": 1})");
+  write_file(folder / "body", R"({"prompt": ")" + std::string(2 << 20, 'a') + R"(", "max_tokens": 1})");
   const ProcessResult large =
       curl({"-d", "@" + (folder / "body").string(), "-H", "Expect: 100-continue"}, "/v1/completions");
   EXPECT_TRUE(holds(large.out, "context_length_exceeded")) << large.out.substr(0, 300);

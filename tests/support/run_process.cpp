@@ -8,6 +8,8 @@
 #include <pty.h>
 #include <sstream>
 #include <stdexcept>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,13 +112,16 @@ void Process::poll_once(int milliseconds) {
   drain(err_fd_, result_.err);
   if (pid_ <= 0) return;
   int status = 0;
-  const pid_t ended = waitpid(pid_, &status, WNOHANG);
+  rusage used = {};
+  const pid_t ended = wait4(pid_, &status, WNOHANG, &used);
   if (ended != pid_) {
     if (out_fd_ < 0 && err_fd_ < 0) usleep(useconds_t(milliseconds) * 1000);  // poll() has nothing left to wait for
     return;
   }
   pid_ = -1;
   result_.wall_s = seconds_since_start();
+  for (const timeval& time : {used.ru_utime, used.ru_stime})
+    result_.cpu_s += double(time.tv_sec) + 1e-6 * double(time.tv_usec);
   if (WIFEXITED(status)) result_.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result_.signal = WTERMSIG(status);
   drain(out_fd_, result_.out);

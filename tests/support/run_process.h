@@ -27,6 +27,7 @@ struct ProcessResult {
   bool timed_out = false;
   std::string out, err;
   double wall_s = 0;
+  double cpu_s = 0;  // of all its threads, and of the programs that it waited for: the same on a busy machine
 };
 
 /// A program under way. Its stdin is /dev/null; both streams are pipes that are read whenever one of the calls below

@@ -122,20 +122,30 @@ TEST(HttpFaults, SlowAndIdleClientsAreEnded) {  // H5
 
 TEST(HttpFaults, AReaderThatNeverReadsIsDroppedAndOthersAreServed) {  // H5
   ServerOnThread server;
-  TestClient stuck(server.port()), other(server.port());
+  TestClient stuck, other(server.port());
+  stuck.set_receive_buffer(4096);
+  stuck.connect(server.port());
   stuck.send(get_request("/hold"));
   const auto held = server.hold();
   server.on_server([&] { held->begin({}); });
   const std::string piece(4096, 'p');
+  const auto is_writing = [&] {
+    bool writing = false;
+    server.on_server([&] { writing = held->is_writing(); });
+    return writing;
+  };
+  // The kernel takes some of it first: all that it will, where a piece still waits after a while.
   int64_t waiting = 0;
-  int pieces = 0;
-  // The kernel takes some of it first.
-  while (server.num_closed == 0 && pieces < 20'000) {
-    server.on_server([&] {
-      held->send(piece);
-      waiting += held->is_writing() ? int64_t(piece.size()) : 0;
-    });
-    if (++pieces % 50 != 0) continue;
+  for (int pieces = 0; waiting == 0 && pieces < 20'000; ++pieces) {
+    server.on_server([&] { held->send(piece); });
+    if (!is_writing()) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    waiting = is_writing() ? int64_t(piece.size()) : 0;
+  }
+  while (server.num_closed == 0 && waiting < 80'000'000) {
+    server.on_server([&] { held->send(piece); });
+    waiting += int64_t(piece.size());
+    if (waiting / int64_t(piece.size()) % 50 != 0) continue;
     EXPECT_EQ(other.ask(get_request("/")).status, 200);
   }
   EXPECT_EQ(server.num_closed, 1);
