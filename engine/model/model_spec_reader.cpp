@@ -38,11 +38,9 @@ void ConfigReader::wrong(std::string_view key, const std::string& expected) cons
 }
 
 int ConfigReader::checked_int(const json& value, std::string_view key, IntRange range) const {
-  const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t(std::numeric_limits<int64_t>::max())
-                                               : value.is_number_integer();
-  const int64_t number = fits ? value.get<int64_t>() : 0;
-  if (!fits || number < range.min || number > range.max) wrong(key, expected_integer(range));
-  return int(number);
+  const auto number = integer_of<int>(value);
+  if (!number || *number < range.min || *number > range.max) wrong(key, expected_integer(range));
+  return *number;
 }
 
 int ConfigReader::integer(std::string_view key, IntRange range) const {

@@ -96,10 +96,11 @@ void read_tokenizer_config(const std::filesystem::path& folder, TokenTable& tabl
   std::vector<ConfiguredToken> added;
   const json added_ids = read_object(added_path);
   for (const auto& [text, id] : added_ids.items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
+    const auto number = integer_of<int32_t>(id);
+    if (!number || *number < 0)
       fail(ExitCode::model_file, "{}: {}: expected an id in [0, 2^31), found {}", added_path.string(),
            json_literal(text), short_dump(id));
-    added.push_back({id.get<int64_t>(), text, true});
+    added.push_back({*number, text, true});
   }
   std::sort(added.begin(), added.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   for (const ConfiguredToken& token : added) {

@@ -42,10 +42,9 @@ class Reader {
     return value.get<bool>();
   }
   int64_t id(const json& value, const std::string& entry) const {
-    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > INT32_MAX) ||
-        value.get<int64_t>() < 0 || value.get<int64_t>() > INT32_MAX)
-      refuse(entry, "expected an id in [0, 2^31), found {}", short_dump(value));
-    return value.get<int64_t>();
+    const auto number = integer_of<int32_t>(value);
+    if (!number || *number < 0) refuse(entry, "expected an id in [0, 2^31), found {}", short_dump(value));
+    return *number;
   }
 
  private:
@@ -57,9 +56,10 @@ void read_vocabulary(const Reader& reader, const json& vocab, TokenizerSource& s
     reader.refuse("model.vocab", "expected an object from token to id, found {}", short_dump(vocab));
   source.entries.reserve(vocab.size());
   for (const auto& [text, id] : vocab.items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
+    const auto number = integer_of<int32_t>(id);
+    if (!number || *number < 0)
       reader.refuse("model.vocab[" + json_literal(text) + "]", "expected an id in [0, 2^31), found {}", short_dump(id));
-    source.entries.push_back({.text = text, .id = id.get<int64_t>(), .where = {}, .added = false});
+    source.entries.push_back({.text = text, .id = *number, .where = {}, .added = false});
   }
 }
 

@@ -25,9 +25,10 @@ void read_ids(const std::filesystem::path& path, bool added, TokenizerSource& so
     fail(ExitCode::model_file, "{}: expected an object from token to id, found {}", path.string(), short_dump(ids));
   for (const auto& [text, id] : ids.items()) {
     const std::string where = path.filename().string() + "[" + json_literal(text) + "]";
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
+    const auto number = integer_of<int32_t>(id);
+    if (!number || *number < 0)
       fail(ExitCode::model_file, "{}: {}: expected an id in [0, 2^31), found {}", source.file, where, short_dump(id));
-    source.entries.push_back({.text = text, .id = id.get<int64_t>(), .where = where, .added = added});
+    source.entries.push_back({.text = text, .id = *number, .where = where, .added = added});
   }
 }
 

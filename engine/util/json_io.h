@@ -2,10 +2,14 @@
 // Bounded, strict JSON for files that may be hostile: duplicate keys, deep nesting, oversized input and raw NUL bytes
 // are errors; every error is one line with file:line:column.
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -35,6 +39,18 @@ nlohmann::json read_model_config(const std::filesystem::path& path);
 
 /// The value at a dotted path of nested objects, "engine.parallel.tp"; null where it leads nowhere.
 const nlohmann::json* find_value(const nlohmann::json& tree, std::string_view path);
+
+/// The integer that it is; nothing where it is written with a fraction or an exponent, or does not fit T.
+template <std::integral T, class Json>
+std::optional<T> integer_of(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.template get<uint64_t>();
+    return std::in_range<T>(number) ? std::optional(T(number)) : std::nullopt;
+  }
+  if (!value.is_number_integer()) return std::nullopt;
+  const auto number = value.template get<int64_t>();
+  return std::in_range<T>(number) ? std::optional(T(number)) : std::nullopt;
+}
 
 /// A string without its quotes, anything else as JSON: for names and labels.
 template <class Json>

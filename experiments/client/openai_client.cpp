@@ -42,12 +42,13 @@ const Json* member(const Json& object, const char* name) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+std::optional<int64_t> count_of(const Json& value) {
+  const auto count = integer_of<int64_t>(value);
+  return count >= 0 ? count : std::nullopt;
+}
 std::optional<int64_t> count_of(const Json& object, const char* name) {
   const Json* const value = member(object, name);
-  if (!value || !value->is_number_integer()) return std::nullopt;
-  const bool fits = !value->is_number_unsigned() || value->get<uint64_t>() <= uint64_t(INT64_MAX);
-  const int64_t count = fits ? value->get<int64_t>() : -1;
-  return count >= 0 ? std::optional(count) : std::nullopt;
+  return value ? count_of(*value) : std::nullopt;
 }
 
 /// Nothing, and the reason in `why`: it is not JSON, or not such as anybody should read.
@@ -79,10 +80,7 @@ std::optional<SpeculationStats> vllm_stats(const Json& object) {
                        .accepted = count_of(*stats, "num_accepted_draft_tokens").value_or(0)};
   const Json* const histogram = member(*stats, "acceptance_histogram");
   if (!histogram || !histogram->is_array()) return out;
-  for (const Json& steps : *histogram) {
-    const bool is_count = steps.is_number_integer() && steps.get<int64_t>() >= 0;
-    out.steps_by_accepted.push_back(is_count ? steps.get<int64_t>() : 0);
-  }
+  for (const Json& steps : *histogram) out.steps_by_accepted.push_back(count_of(steps).value_or(0));
   return out;
 }
 
@@ -302,9 +300,9 @@ void AnswerReader::read_choice(const Json& choice, double now_ms) {
   if (const Json* const list = member(choice, "token_ids")) {
     if (!list->is_array()) return fail(RequestFault::bad_answer, "\"token_ids\" is no list");
     for (const Json& id : *list) {
-      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX)
-        return fail(RequestFault::bad_answer, "\"token_ids\" holds " + short_dump(id));
-      ids.push_back(id.get<int32_t>());
+      const auto number = integer_of<int32_t>(id);
+      if (!number || *number < 0) return fail(RequestFault::bad_answer, "\"token_ids\" holds " + short_dump(id));
+      ids.push_back(*number);
     }
   }
   if (const Json* const reason = member(choice, "finish_reason"); reason && reason->is_string()) {

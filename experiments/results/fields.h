@@ -23,6 +23,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/util/json_io.h"
+
 namespace paceline {
 
 /// As value.get<T>(), but an integer (or a list of them) that is written as a fraction or does not fit T throws
@@ -34,14 +36,12 @@ T value_of(const nlohmann::json& value) {
 
 template <std::integral T>
 requires(!std::same_as<T, bool>) T value_of(const nlohmann::json& value) {
-  const bool fits = value.is_number_unsigned()  ? std::in_range<T>(value.get<uint64_t>())
-                    : value.is_number_integer() ? std::in_range<T>(value.get<int64_t>())
-                                                : false;
-  if (!fits) {
+  const auto number = integer_of<T>(value);
+  if (!number) {
     throw nlohmann::json::type_error::create(
         302, fmt::format("expected an integer of {} bytes, found {}", sizeof(T), value.dump().substr(0, 40)), &value);
   }
-  return value.get<T>();
+  return *number;
 }
 
 template <class List>

@@ -196,7 +196,7 @@ std::vector<int> threads_per_rank_of(const RunResult& run) {
   std::set<int> threads;
   for (const CellResult& cell : run.cells) {
     const json said = cell.effective.is_object() ? cell.effective.value("threads_per_rank", json()) : json();
-    if (said.is_number_integer()) threads.insert(said.get<int>());
+    if (const auto number = integer_of<int>(said)) threads.insert(*number);
   }
   return {threads.begin(), threads.end()};
 }

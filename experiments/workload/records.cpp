@@ -94,11 +94,11 @@ std::optional<std::string> id_field(const json& object, const char* key, const P
 }
 
 int checked_tokens(const json& value, const char* name, const Place& place) {
-  const bool fits = value.is_number_integer() && value >= 1 && value <= kMaxOutputTokens;
-  if (!fits)
+  const auto number = integer_of<int>(value);
+  if (!number || *number < 1 || *number > kMaxOutputTokens)
     place.fail("field \"{}\" is {}: expected an integer from 1 to {}", name,
                value.is_number() ? value.dump() : std::string("of type ") + value.type_name(), kMaxOutputTokens);
-  return value.get<int>();
+  return *number;
 }
 
 PromptCollector::PromptCollector(const std::filesystem::path& file, const DatasetOptions& options)

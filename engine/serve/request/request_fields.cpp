@@ -29,12 +29,7 @@ const char* type_name(const Json& value) {
 
 /// 3 and 3.0; nothing for what has a fraction or does not fit.
 std::optional<int64_t> as_integer(const Json& value) {
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<uint64_t>();
-    return number <= uint64_t(std::numeric_limits<int64_t>::max()) ? std::optional(int64_t(number)) : std::nullopt;
-  }
-  if (value.is_number_integer()) return value.get<int64_t>();
-  if (!value.is_number_float()) return std::nullopt;
+  if (!value.is_number_float()) return integer_of<int64_t>(value);
   const double number = value.get<double>();
   if (number != std::floor(number) || std::abs(number) > 0x1p53) return std::nullopt;
   return int64_t(number);

@@ -74,7 +74,7 @@ std::optional<Growth> growth_of(const std::vector<Stay>& stays) {
 std::optional<int64_t> fact(const json& facts, const char* name) {
   if (!facts.is_object()) return std::nullopt;
   const auto found = facts.find(name);
-  return found != facts.end() && found->is_number_integer() ? std::optional(found->get<int64_t>()) : std::nullopt;
+  return found != facts.end() ? integer_of<int64_t>(*found) : std::nullopt;
 }
 
 bool is_static(const CellResult& cell) {

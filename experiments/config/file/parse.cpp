@@ -13,6 +13,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "engine/text/utf8.h"
+#include "engine/util/json_io.h"
 #include "engine/util/suggest.h"
 #include "experiments/config/file/tree.h"
 
@@ -297,9 +298,9 @@ class Scanner {
     }
     if (value.is_number()) {
       node.number = value.get<double>();
-      const bool is_integer = value.is_number_integer() && (!value.is_number_unsigned() || value <= INT64_MAX);
-      node.kind = is_integer ? NodeKind::integer : NodeKind::number;
-      if (is_integer) node.integer = value.get<int64_t>();
+      const auto integer = integer_of<int64_t>(value);
+      node.kind = integer ? NodeKind::integer : NodeKind::number;
+      if (integer) node.integer = *integer;
       return;
     }
     node.unreadable = true;

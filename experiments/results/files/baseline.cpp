@@ -83,16 +83,15 @@ json read_baseline(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file, ignored))
     fail(ExitCode::store, "{}: there is no such baseline: make it with --update-baseline", file.string());
   const json value = json::parse(read_user_file(file, kResultFile), nullptr, false);
+  const auto version = value.is_object() ? integer_of<int64_t>(value.value("schema_version", json())) : std::nullopt;
   if (value.is_discarded() || !value.is_object() || value.value("schema", "") != kSchema || !value.contains("cells") ||
-      !value["cells"].is_object() || !value.value("settings", json::object()).is_object() ||
-      !value.contains("schema_version") || !value["schema_version"].is_number_integer()) {
+      !value["cells"].is_object() || !value.value("settings", json::object()).is_object() || !version) {
     fail(ExitCode::store, "{}: is no baseline: expected JSON with \"schema\": \"{}\" and \"cells\"", file.string(),
          kSchema);
   }
-  const int64_t version = value["schema_version"].get<int64_t>();
-  if (version > kVersion) {
+  if (*version > kVersion) {
     fail(ExitCode::store, "{}: schema_version {} is newer than {}, the newest this program reads: use a newer program",
-         file.string(), version, kVersion);
+         file.string(), *version, kVersion);
   }
   return value;
 }
