@@ -1,6 +1,8 @@
 #include "speculative/draft_record.h"
 
-#include <limits>
+#include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include "engine/util/json_io.h"
 #include "engine/util/user_file.h"
@@ -27,19 +29,27 @@ struct Line {
     const auto found = object.is_object() ? object.find(key) : object.end();
     if (!object.is_object() || found == object.end())
       refuse(fmt::format("\"{}\" is missing: expected {}", key, expected));
-    if constexpr (std::is_same_v<Value, std::vector<int32_t>>) {
-      const bool is_list = found->is_array() && std::all_of(found->begin(), found->end(), [](const json& item) {
-                             return item.is_number_integer() && item.get<int64_t>() >= -1 &&
-                                    item.get<int64_t>() <= std::numeric_limits<int32_t>::max();
-                           });
-      if (!is_list) refuse(fmt::format("\"{}\": expected {}", key, expected));
-    } else {
-      if (!(std::is_same_v<Value, std::string> ? found->is_string() : found->is_number_integer()))
-        refuse(fmt::format("\"{}\": expected {}", key, expected));
-    }
+    bool is_right;
+    if constexpr (std::is_same_v<Value, std::vector<int32_t>>)
+      is_right = found->is_array() && std::all_of(found->begin(), found->end(), [](const json& item) {
+                   return integer_of<int32_t>(item).has_value();
+                 });
+    else if constexpr (std::is_same_v<Value, std::string>)
+      is_right = found->is_string();
+    else
+      is_right = integer_of<Value>(*found).has_value();
+    if (!is_right) refuse(fmt::format("\"{}\": expected {}", key, expected));
     return found->template get<Value>();
   }
 };
+
+/// 16 hex digits as fmt writes them.
+std::optional<uint64_t> digest_of(std::string_view text) {
+  uint64_t digest = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), digest, 16);
+  if (error != std::errc() || fmt::format("{:016x}", digest) != text) return std::nullopt;
+  return digest;
+}
 
 DraftTree read_tree(const Line& line, const json& drafts, int vocab_size) {
   DraftTree tree = DraftTree::chain(line.get<std::vector<int32_t>>(drafts, "token", "a list of token ids"));
@@ -47,7 +57,9 @@ DraftTree read_tree(const Line& line, const json& drafts, int vocab_size) {
     tree.parent = line.get<std::vector<int32_t>>(drafts, "parent", "a list of numbers of nodes, -1 for the text");
   for (const int32_t token : tree.token)
     if (token < 0 || (vocab_size > 0 && token >= vocab_size))
-      line.refuse(fmt::format("\"token\": {} is none of the target's ids, 0 to {}", token, vocab_size - 1));
+      line.refuse(vocab_size == 0
+                      ? fmt::format("\"token\": {} is no token's id", token)
+                      : fmt::format("\"token\": {} is none of the target's ids, 0 to {}", token, vocab_size - 1));
   if (const std::string fault = tree_fault(tree); !fault.empty()) line.refuse(fault);
   return tree;
 }
@@ -95,14 +107,16 @@ DraftRecord read_draft_record(const std::filesystem::path& file, int vocab_size)
     const json object = parse_json(line.text, source, ExitCode::model_file);
     const auto key = line.get<int64_t>(object, "request", "the number of a request");
     RequestDrafts request{.line = line.number};
-    const auto digest = line.get<std::string>(object, "prompt", "16 hex digits");
-    if (std::sscanf(digest.c_str(), "%16lx", &request.prompt) != 1 || digest.size() != 16)
-      line.refuse("\"prompt\": expected 16 hex digits");
+    const auto digest = digest_of(line.get<std::string>(object, "prompt", "16 hex digits"));
+    if (!digest) line.refuse("\"prompt\": expected 16 hex digits");
+    request.prompt = *digest;
     const auto drafts = object.find("drafts");
     if (drafts == object.end() || !drafts->is_array()) line.refuse("\"drafts\": expected a list");
     for (const json& of : *drafts) {
-      const int at = int(line.get<int64_t>(of, "at", "a number of tokens"));
-      request.at[at] = read_tree(line, of, vocab_size);
+      const auto at = line.get<int32_t>(of, "at", "a number of tokens");
+      if (at < 1) line.refuse(fmt::format("\"at\": found {}, expected a number of tokens, 1 at least", at));
+      if (!request.at.emplace(at, read_tree(line, of, vocab_size)).second)
+        line.refuse(fmt::format("drafts behind {} tokens are there twice", at));
     }
     if (!record.emplace(key, std::move(request)).second) line.refuse(fmt::format("request {} is there twice", key));
   }

@@ -60,7 +60,13 @@ TEST(DraftRecord, WhatIsWrongIsNamedWithItsLine) {
   const auto with = [&](const std::string& drafts) {
     return head + R"({"request":1,"prompt":"0000000000000001","drafts":[)" + drafts + "]}\n";
   };
+  for (const char* const digest : {"-00000000000000f", "0x0000000000000f", "00000000000000FF", "               1"})
+    refuses(head + R"({"request":1,"prompt":")" + digest + R"(","drafts":[]})", {":2", "expected 16 hex digits"});
+  refuses(head + R"({"request":18446744073709551615,"prompt":"0000000000000001","drafts":[]})", {":2", "\"request\""});
   refuses(with("{}"), {":2", "\"at\" is missing"});
+  refuses(with(R"({"at":4294967299,"token":[1]})"), {":2", "\"at\": expected a number of tokens"});
+  refuses(with(R"({"at":0,"token":[1]})"), {":2", "\"at\": found 0", "1 at least"});
+  refuses(with(R"({"at":3,"token":[1]},{"at":3,"token":[2]})"), {":2", "behind 3 tokens", "there twice"});
   refuses(with(R"({"at":3})"), {":2", "\"token\" is missing"});
   refuses(with(R"({"at":3,"token":[10]})"), {":2", "10 is none of the target's ids, 0 to 9"});
   refuses(with(R"({"at":3,"token":[1.5]})"), {":2", "\"token\": expected"});
