@@ -44,6 +44,8 @@ void ChainVerifier::run(Step& step, Rank& rank) {
     const bool is_chain = drafts.is_chain();
     PACELINE_CHECK(is_chain || takes_branches(), "request {}: rule {} takes no drafts that branch", wanted.request,
                    rule_name());
+    PACELINE_CHECK(drafts.empty() || options_.rule != VerifyRule::greedy || wanted.sampler.greedy(),
+                   "request {}: the greedy rule would not sample it", wanted.request);
     any_drafts = any_drafts || !drafts.empty();
     step.windows[i] = {.logits_row = wanted.first_logit,
                        .draft_len = int32_t(drafts.size()),

@@ -9,7 +9,7 @@
 namespace paceline {
 
 struct VerifierOptions {
-  VerifyRule rule = VerifyRule::greedy;  // rejection, block and coupled treat greedy requests as greedy
+  VerifyRule rule = VerifyRule::greedy;  // greedy: of greedy requests alone, which every rule judges so
 };
 
 class ChainVerifier final : public Verifier {

@@ -357,7 +357,8 @@ void DraftProposer::sample(const std::vector<Active>& active, int index, const s
     }
     if (!edits.empty()) rank.backend->edit_logits(edits.args(logits.rows, options_.vocab_size));
     MatView probs{};
-    if (probs_)
+    // of greedy requests nobody asks how likely a draft was
+    if (probs_ && std::any_of(rows.begin(), rows.end(), [](const SampleRow& row) { return !row.params.greedy(); }))
       probs = f32_view(probs_, options_.max_draft_len * options_.max_num_seqs, options_.vocab_size,
                        options_.target_vocab_size);
     rank.backend->sample({.logits = logits.rows,

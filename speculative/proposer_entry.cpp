@@ -19,7 +19,9 @@ const ProposerEntry& proposer_entry(std::string_view name) {
 std::vector<std::string> proposer_names(ProposerNames which) {
   std::vector<std::string> names;
   for (const ProposerEntry& entry : proposer_list())
-    if (which == ProposerNames::all || entry.drafts()) names.emplace_back(entry.name);
+    if (which == ProposerNames::all || (entry.drafts() ? which == ProposerNames::drafting || entry.drafts_for_anyone()
+                                                       : which == ProposerNames::for_anyone))
+      names.emplace_back(entry.name);
   return names;
 }
 

@@ -185,6 +185,7 @@ struct ProposerEntry {
   std::vector<ProposerOption> options = {};
   SecondModelNeed second_model = {};
   DraftBound bound = DraftBound::none;
+  bool replays = false;  // drafts of a run, for its requests alone
   /// The proposers that it is made of, by name, those that are not on the list among them. Null: it is none's.
   std::vector<std::string_view> (*stages)(const std::any& options) = nullptr;
   /// Null: no options can contradict each other.
@@ -202,6 +203,8 @@ struct ProposerEntry {
 
   bool drafts() const { return make != nullptr; }
   bool knows_texts() const { return bound != DraftBound::none; }
+  /// Not only for the requests of an experiment: a server's, too.
+  bool drafts_for_anyone() const { return drafts() && !knows_texts() && !replays; }
   DraftForm form_of(const std::any& chosen) const { return form ? form(chosen) : DraftForm{}; }
   /// What `chosen` names of files.
   std::vector<std::string> files_of(const std::any& chosen) const;
@@ -229,7 +232,11 @@ const ProposerEntry* find_proposer(std::string_view name);
 /// Throws Error(usage) with the names that there are.
 const ProposerEntry& proposer_entry(std::string_view name);
 
-enum class ProposerNames : uint8_t { all, drafting };
+enum class ProposerNames : uint8_t {
+  all,
+  drafting,
+  for_anyone,  // none, and those that draft for anyone
+};
 std::vector<std::string> proposer_names(ProposerNames which);
 /// "none, ngram or draft"; "ngram or draft".
 std::string proposer_names_text(ProposerNames which);

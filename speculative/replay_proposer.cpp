@@ -46,6 +46,7 @@ ProposerEntry replay_entry() {
           .defaults = ReplayOptions{},
           .options = {proposer_path("file", &ReplayOptions::file,
                                     "drafts.jsonl of a cell that ran with measure.record_drafts.")},
+          .replays = true,
           .find_conflict = [](const std::any& options) -> std::optional<OptionConflict> {
             if (!std::any_cast<const ReplayOptions&>(options).file.empty()) return std::nullopt;
             return OptionConflict{.option = "file",

@@ -75,7 +75,8 @@ OpenAiServer::OpenAiServer(OpenAiServerOptions options, ServedModel model, Engin
           [](int status, std::string_view message) {
             return error_reply({.status = status, .message = std::string(message)});
           }),
-      random_(random_seed()) {
+      ids_(random_seed()),
+      seeds_(options_.seed.value_or(random_seed())) {
   int num_speculative_tokens = 0;
   std::vector<int32_t> eos_token_ids;
   loop_ = std::make_unique<EngineLoop>(
@@ -242,7 +243,7 @@ void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExc
     const size_t prompt = i / size_t(prepared.request.num_choices);
     const size_t of_prompt = i % size_t(prepared.request.num_choices);
     SamplingParams params = prepared.params[prompt];
-    if (!prepared.request.seed) params.sampler.seed = random_();
+    if (!prepared.request.seed) params.sampler.seed = seeds_();
     params.sampler.seed += of_prompt;
     const RequestId like = of_prompt == 0 ? 0 : request->choices[i - of_prompt];
     if (prepared.grammar) params.constraint = make_grammar_constraint(prepared.grammar, prepared.grammar_ends);
@@ -252,9 +253,9 @@ void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExc
   }
   for (const auto& prompt : prepared.prompts) metrics_.note_request(int64_t(prompt.size()));
   const char* const kind = prepared.request.kind == ApiKind::chat ? "chatcmpl" : "cmpl";
-  request->answer = std::make_unique<Answer>(fmt::format("{}-{:016x}{:016x}", kind, random_(), random_()),
-                                             std::move(prepared.request), std::move(prepared.prompts), style_,
-                                             model_.tokenizer, exchange);
+  request->answer =
+      std::make_unique<Answer>(fmt::format("{}-{:016x}{:016x}", kind, ids_(), ids_()), std::move(prepared.request),
+                               std::move(prepared.prompts), style_, model_.tokenizer, exchange);
   request->last_tokens.assign(num_choices, request->answer->arrival());
   request->has_tokens.assign(num_choices, false);
   open_.emplace(request.get(), request);
@@ -273,8 +274,12 @@ void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExc
 }
 
 void OpenAiServer::cancel_rest(OpenRequest& request) {
-  for (RequestId& id : request.choices)
-    if (const RequestId open = std::exchange(id, 0); open != 0) loop_->cancel(open);
+  for (RequestId& id : request.choices) {
+    const RequestId open = std::exchange(id, 0);
+    if (open == 0) continue;
+    loop_->cancel(open);
+    metrics_.note_end(seconds_between(request.answer->arrival(), Clock::now()), FinishReason::cancelled);
+  }
 }
 
 void OpenAiServer::end_if_over(const std::shared_ptr<OpenRequest>& request) {

@@ -34,7 +34,8 @@ struct OpenAiServerOptions {
   HttpServerOptions http;
   AccessRules access;
   SpeculationReport speculation = SpeculationReport::summary;
-  std::string version;  // what /version says
+  std::optional<uint64_t> seed = {};  // of requests without one: the same requests in order, the same draws
+  std::string version;                // what /version says
 };
 
 class OpenAiServer {
@@ -117,7 +118,7 @@ class OpenAiServer {
   // The HTTP thread's own.
   std::unordered_map<RequestId, ChoiceOf> choice_of_;
   std::unordered_map<OpenRequest*, std::shared_ptr<OpenRequest>> open_;
-  std::mt19937_64 random_;
+  std::mt19937_64 ids_, seeds_;  // for names of answers; of requests without a seed
   ServerMetrics metrics_;
   bool is_draining_ = false;
   std::optional<std::string> why_ended_;  // end_open: what is admitted from then on is told so

@@ -147,7 +147,8 @@ void add_generate_command(const Command& program) {
       .option("prompt", &generate->prompt, "the user's message; the model's chat template is applied, unless --raw",
               {.required = true})
       .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
-      .option("--proposer", &generate->proposer, "", {.shown = true, .words = proposer_names(ProposerNames::all)})
+      .option("--proposer", &generate->proposer, "",
+              {.shown = true, .words = proposer_names(ProposerNames::for_anyone)})
       .option("--draft", &generate->draft, "draft model, for a proposer that takes one (default: its built-in one)")
       .option("-k,--num-speculative-tokens", &generate->num_speculative_tokens, "draft tokens per verify step",
               {.shown = true, .least = 0, .most = 64})

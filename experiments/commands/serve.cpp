@@ -15,16 +15,19 @@
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
 #include "experiments/config/file/builtin_root.h"
+#include "experiments/config/keys/schema.h"
 #include "experiments/config/vllm_flags.h"
 #include "experiments/results/build_info.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/run/plan/sweep.h"
 #include "kernels/cpu/cores.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
 
 constexpr const char* kKeyVariable = "PACELINE_API_KEY";
+constexpr const char* kSeedKey = "sampling.seed";
 
 struct ServeCommand {
   std::vector<std::string> words;  // the model or the experiment, and vLLM's flags
@@ -44,6 +47,7 @@ struct ServeCommand {
 struct ServedCell {
   ExperimentConfig config;
   std::string name;
+  std::optional<uint64_t> seed;  // of requests without one of their own
 };
 
 bool is_experiment_file(const std::string& word) {
@@ -60,6 +64,16 @@ void add_settings(const ConfigJson& object, const std::string& path, std::vector
     else
       set.push_back(fmt::format("{}={}", full, value.dump()));
   }
+}
+
+/// What a request says itself, or an experiment, is refused: a server would not look at it.
+void check_reaches_server(const std::string& setting) {
+  const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
+  if (!key) return;  // load_config() says so
+  const std::string section = key->path.substr(0, key->path.find('.'));
+  if (section == "engine" || section == "speculation" || key->path == kSeedKey) return;
+  fail(ExitCode::usage, "serve: --set {}: {}; expected a key of engine or speculation, or {}", user_text(key->path),
+       section == "sampling" ? "each request says that itself" : "a server does not look at it", kSeedKey);
 }
 
 /// `words`: the model and vLLM's flags.
@@ -79,13 +93,21 @@ ServedCell cell_of_flags(const ServeCommand& command) {
   ConfigOverrides overrides = command.overrides;
   overrides.set.clear();
   add_settings(imported.config, "", overrides.set);
-  overrides.set.insert(overrides.set.end(), command.overrides.set.begin(), command.overrides.set.end());
+  for (const std::string& setting : command.overrides.set) {
+    check_reaches_server(setting);
+    overrides.set.push_back(setting);
+  }
+  const bool has_seed = std::any_of(overrides.set.begin(), overrides.set.end(), [](const std::string& setting) {
+    const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
+    return key && key->path == kSeedKey;
+  });
   const std::filesystem::path root = find_builtin_root(".");
   if (root.empty()) fail_without_builtin_root("builtin:");
   LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
   evaluate_deferred(loaded, 1, loaded.config);
   const bool names_model = !command.words.empty() && !command.words.front().starts_with("-");
-  return {loaded.config, names_model ? command.words.front() : loaded.config.engine.target.path};
+  return {loaded.config, names_model ? command.words.front() : loaded.config.engine.target.path,
+          has_seed ? std::optional(uint64_t(loaded.config.sampling.seed)) : std::nullopt};
 }
 
 ServedCell cell_of_experiment(const ServeCommand& command) {
@@ -102,7 +124,7 @@ ServedCell cell_of_experiment(const ServeCommand& command) {
   for (const Cell& cell : cells) names.push_back({cell.id, cell.config_hash});
   const Cell& cell = cells[command.cell ? find_cell(names, *command.cell, "serve: " + file) : 0];
   if (cell.skip_reason) fail(ExitCode::usage, "serve: {}: {}", cell.id, *cell.skip_reason);
-  return {cell.config, cell.config.engine.target.path};
+  return {cell.config, cell.config.engine.target.path, std::nullopt};
 }
 
 /// The key that clients must send; empty: none. Not from the command line, which other users can read.
@@ -134,6 +156,20 @@ std::optional<ChatTemplate> chat_template_of(const std::filesystem::path& model)
   return ChatTemplate::load(model);
 }
 
+/// What only requests of an experiment can have is refused.
+void check_served(const SpeculationConfig& speculation) {
+  if (!speculation.drafts()) return;
+  if (speculation.rule == "greedy")
+    fail(
+        ExitCode::usage,
+        "speculation.verifier.rule: found \"greedy\", which samples nothing; requests bring temperatures of their own: "
+        "use auto, rejection, block or coupled (a request of temperature 0 is greedy under each)");
+  for (const ProposerStage& stage : speculation.stages())
+    if (!stage.entry->drafts_for_anyone())
+      fail(ExitCode::usage, "speculation.proposer: {} drafts for the requests of an experiment alone; expected {}",
+           stage.entry->name, proposer_names_text(ProposerNames::for_anyone));
+}
+
 /// Makes the load and its engine; the pointer owns both.
 EngineLoop::MakeEngine engine_maker(const ExperimentConfig& config) {
   return [config] {
@@ -146,9 +182,9 @@ EngineLoop::MakeEngine engine_maker(const ExperimentConfig& config) {
     const int ranks = config.engine.parallel.tp * config.engine.parallel.pp;
     const int threads = config.engine.parallel.threads_per_rank.value_or(std::max(1, usable_cores() / ranks));
     const auto served = std::make_shared<Served>(
-        config,
-        LoadLimits{.threads_per_rank = threads,
-                   .max_draft_len = config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0});
+        config, LoadLimits{.threads_per_rank = threads,
+                           .max_draft_len = config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0,
+                           .takes_any_sampling = true});
     served->engine = served->load.make_engine(served->config);
     return std::shared_ptr<Engine>(served, served->engine.get());
   };
@@ -202,6 +238,7 @@ ExitCode serve_command(const ServeCommand& command) {
   ServedCell served = is_experiment_file(command.words.front()) ? cell_of_experiment(command) : cell_of_flags(command);
   ExperimentConfig& config = served.config;
   derive_paths(config);
+  check_served(config.speculation);
   const std::string folder = config.engine.target.directory.filename().string();
   ServedModel model{.names = {command.name.value_or(folder)},
                     .tokenizer = load_tokenizer(config.engine.target),
@@ -212,6 +249,7 @@ ExitCode serve_command(const ServeCommand& command) {
                                     .speculation = command.speculation == "off"       ? SpeculationReport::off
                                                    : command.speculation == "summary" ? SpeculationReport::summary
                                                                                       : SpeculationReport::detailed,
+                                    .seed = served.seed,
                                     .version = kProgramVersion};
   install_interrupt_handler();
   OpenAiServer server(options, model, engine_maker(config));

@@ -105,12 +105,6 @@ size_t packed_bytes(const ModelSpec& spec, const ModelRank& place, DType dtype, 
   return weight_bytes(spec, shard_plan(spec, place, dtype), numerics);
 }
 
-/// As sampling asks.
-VerifyRule verify_rule(const ExperimentConfig& config) {
-  const bool greedy = config.sampling.temperature <= 1e-5;
-  return greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, greedy);
-}
-
 TransformerOptions target_options(const LoadPlan& plan, const ExperimentConfig& config) {
   TransformerOptions options = transformer_options(plan, config, plan.dtype, RankSet::all, plan.max_model_len);
   options.taps = plan.taps;
@@ -122,23 +116,25 @@ constexpr int kMostWaitingRows = 128;
 
 Eagle3Options head_options(const LoadPlan& plan, const ExperimentConfig& config, const LoadLimits& limits,
                            const Eagle3Spec& head) {
-  int width = 1;
+  int width = 1, steps_in_flight = 1;
   bool may_wait = false;
-  const auto make_room = [&](const SpeculationConfig& speculation) {
-    width = std::max(width, speculation.form().width);
-    may_wait |= speculation.stages().size() > 1;
+  const auto make_room = [&](const ExperimentConfig& cell) {
+    width = std::max(width, cell.speculation.form().width);
+    may_wait |= cell.speculation.stages().size() > 1;
+    const ParallelConfig& parallel = cell.engine.parallel;
+    steps_in_flight = std::max(
+        {steps_in_flight, parallel.pp_microbatches.value_or(parallel.pp), 1 + int(cell.engine.scheduler.run_ahead)});
   };
-  make_room(config.speculation);
+  make_room(config);
   for (const ExperimentConfig* const cell : limits.cells)
-    if (cell->speculation.head()) make_room(cell->speculation);
-  const ParallelConfig& parallel = config.engine.parallel;
+    if (cell->speculation.head()) make_room(*cell);
   return {.kv_dtype = plan.kv_dtype,
           .num_blocks = int(plan.memory.num_blocks),
           .num_host_blocks = int(plan.memory.num_host_blocks),
           .block_size = config.engine.kv_cache.block_size,
           .max_num_seqs = plan.max_num_seqs,
           .max_num_rows = plan.max_num_rows,
-          .max_steps_in_flight = std::max(parallel.pp_microbatches.value_or(parallel.pp), 1),
+          .max_steps_in_flight = steps_in_flight,
           .max_width = width,
           .max_waiting = may_wait ? kMostWaitingRows : 0,
           .tap_index = tap_index(head, plan.taps)};
@@ -216,6 +212,11 @@ ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& pla
 }
 
 }  // namespace
+
+VerifyRule verify_rule(const ExperimentConfig& config, bool takes_any_sampling) {
+  const bool is_greedy = !takes_any_sampling && config.sampling.temperature <= 1e-5;
+  return is_greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, is_greedy);
+}
 
 ModelSource target_source(const ExperimentConfig& config) {
   const TargetConfig& target = config.engine.target;
@@ -337,8 +338,8 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       plan.draft_dtype = second->dtype;
       plan.draft_ranks = second->ranks;
     }
-    ProposerSetup setup =
-        proposer_setup(*cell, plan, verify_rule(*cell), limits.max_draft_len, second ? &second->spec : nullptr);
+    ProposerSetup setup = proposer_setup(*cell, plan, verify_rule(*cell, limits.takes_any_sampling),
+                                         limits.max_draft_len, second ? &second->spec : nullptr);
     size_t bytes = 0;
     for (const auto& [entry, options] : cell->speculation.stages()) {
       setup.options = options;
@@ -473,7 +474,7 @@ std::unique_ptr<Engine> EngineLoad::make_engine(const ExperimentConfig& cell, Dr
   if (!is_static)
     options.scheduler.num_micro_batches = cell.engine.parallel.pp_microbatches.value_or(cell.engine.parallel.pp);
 
-  VerifyRule rule = verify_rule(cell);
+  const VerifyRule rule = verify_rule(cell, limits_.takes_any_sampling);
   DraftModel* const draft = cell.speculation.second_model() ? &draft_model(cell) : nullptr;
   ProposerSetup setup = proposer_setup(cell, plan_, rule, std::max(1, cell.speculation.num_speculative_tokens),
                                        draft && draft->plan.draft ? &*draft->plan.draft : nullptr);

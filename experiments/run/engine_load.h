@@ -25,6 +25,7 @@ namespace paceline {
 struct LoadLimits {
   int threads_per_rank = 1;
   int max_draft_len = 0;                  // largest num_speculative_tokens
+  bool takes_any_sampling = false;        // requests say how they are sampled, as a server's do; else the configuration
   std::vector<size_t> memory_bytes = {};  // of each rank's GPU, or of the host alone; empty: what they have now
   /// Of the load's cells, which outlive it: each second model stays loaded once a cell has asked for it, and proposers
   /// come one at a time. One whose second model cannot be read counts for nothing: its own cell says so.
@@ -74,6 +75,10 @@ struct LoadPlan {
   std::vector<PlannedDevice> devices;  // of each rank on GPUs; on CPUs the host, which all ranks share
   MemoryPlan memory;
 };
+
+/// The rule by which the drafts of a cell are judged: greedy where all requests are, else as the cell says.
+/// takes_any_sampling: LoadLimits.
+VerifyRule verify_rule(const ExperimentConfig& config, bool takes_any_sampling);
 
 /// What the target is loaded from.
 ModelSource target_source(const ExperimentConfig& config);

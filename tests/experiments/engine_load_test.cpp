@@ -174,6 +174,38 @@ TEST(LoadPlan, EveryCellsProposerCounts) {
   expect_ranks(plan_load(plain, limits), of_plain);
 }
 
+TEST(LoadPlan, RequestsThatSampleAsTheyLikeNeedRoomForProbabilities) {
+  ExperimentConfig config = config_as("llama-3-8b");
+  config.speculation.proposer = "draft";
+  derive_paths(config);
+  LoadLimits limits{.max_draft_len = 5, .memory_bytes = {size_t{64} << 30}};
+  EXPECT_EQ(verify_rule(config, false), VerifyRule::greedy);
+  EXPECT_EQ(verify_rule(config, true), VerifyRule::rejection);
+  const size_t greedy = plan_load(config, limits).ranks.at(0).workspace;
+  limits.takes_any_sampling = true;
+  EXPECT_GT(plan_load(config, limits).ranks.at(0).workspace, greedy);
+  config.speculation.rule = "coupled";
+  EXPECT_EQ(verify_rule(config, true), VerifyRule::coupled);
+  EXPECT_EQ(plan_load(config, limits).ranks.at(0).workspace, greedy);
+}
+
+// The states that a head reads are kept for each step under way.
+TEST(LoadPlan, AHeadHasRoomForStepsThatRunAhead) {
+  ExperimentConfig config;
+  config.builtin_root = source_dir() / "configs";
+  config.engine.backend = "cpu";
+  config.speculation.proposer = "eagle3";
+  derive_paths(config);
+  ExperimentConfig ahead = config;
+  ahead.engine.scheduler.run_ahead = true;
+  LoadLimits limits{.max_draft_len = 3, .memory_bytes = {size_t{4} << 30}};
+  const size_t one = plan_load(config, limits).ranks.at(0).workspace;
+  const size_t two = plan_load(ahead, limits).ranks.at(0).workspace;
+  EXPECT_GT(two, one);
+  limits.cells = {&config, &ahead};
+  EXPECT_EQ(plan_load(config, limits).ranks.at(0).workspace, two) << "cells of a load share the head";
+}
+
 // On GPUs the sampling rank has the head, the draft model and its KV alone: what it holds is what all hold.
 TEST(LoadPlan, OnGpusTheFullestRankDecidesTheBlocks) {
   ExperimentConfig config = config_as("llama-3-8b");

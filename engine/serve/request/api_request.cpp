@@ -240,8 +240,8 @@ void refuse_what_is_missing(RequestFields& fields, int num_choices) {
 }
 
 void refuse_what_is_missing_of_kind(RequestFields& fields, ApiKind kind) {
+  fields.only("echo", {false});
   if (kind == ApiKind::completion) {
-    fields.only("echo", {false});
     fields.only("suffix", {""});
     return;
   }
@@ -323,7 +323,9 @@ GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, 
   request.output = structured_output_of(fields, rules.limits);
   if (request.output) check_beside_form(request, rules);
   request.return_draft_flags = fields.boolean("return_draft_flags").value_or(false);
-  fields.text("user");  // who asks changes nothing
+  fields.text("user");  // who asks, and what the client notes for itself, changes nothing
+  if (const Json* const metadata = fields.find("metadata"); metadata && !metadata->is_object())
+    reject_value("metadata", *metadata, "an object");
   refuse_what_is_missing(fields, request.num_choices);
   refuse_what_is_missing_of_kind(fields, kind);
   fields.finish();

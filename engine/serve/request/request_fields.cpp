@@ -100,13 +100,14 @@ void RequestFields::only(const char* name, std::initializer_list<Json> neutral) 
     if (*value == one) return;
   std::vector<std::string> words;
   for (const Json& one : neutral) words.push_back(one.dump());
+  if (words.empty()) words.push_back("null");
   reject(param(name), fmt::format("{}: found {}, which is not supported; leave it out, or send {}", param(name),
                                   shown_value(*value), fmt::join(words, " or ")));
 }
 
 void RequestFields::finish() const {
   for (const auto& [name, value] : object_.items()) {
-    if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
+    if (value.is_null() || std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;
     reject(param(user_text(name)),
            fmt::format("{}: unknown field{}", param(user_text(name)), did_you_mean(name, asked_)));
   }

@@ -39,7 +39,7 @@ class RequestFields {
   std::optional<double> number(const char* name, double least, double most, bool open = false);
   /// Of a field that is read where it asks for nothing only.
   void only(const char* name, std::initializer_list<Json> neutral);
-  /// Throws for the first field that nobody has asked for.
+  /// Throws for the first field that nobody has asked for, and that is not null.
   void finish() const;
 
   /// 3 and 3.0 are integers.

@@ -181,7 +181,6 @@ void ServedHost::warm_up(size_t index, const Visit&) {
     return;
   }
   // What it was started with: it runs this program.
-  const bool is_greedy = config.sampling.temperature <= 1e-5;
   const EngineConfig& engine = config.engine;
   const int threads = engine.parallel.threads_per_rank.value_or(sweep_.run.info.auto_threads_per_rank);
   result.effective["backend"] = on_cuda(engine) ? "cuda" : "cpu";
@@ -193,7 +192,7 @@ void ServedHost::warm_up(size_t index, const Visit&) {
   result.effective["proposer"] = config.speculation.proposer;
   result.effective["num_speculative_tokens"] =
       config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0;
-  result.effective["rule"] = rule_word(is_greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, is_greedy));
+  result.effective["rule"] = rule_word(verify_rule(config, /*takes_any_sampling=*/false));
   result.effective["prefix_caching"] = engine.kv_cache.prefix_caching;
   result.oversubscribed =
       !on_cuda(engine) && int64_t{threads} * engine.parallel.tp * engine.parallel.pp > usable_cores();

@@ -177,6 +177,9 @@ TEST(ApiRequest, WhatTheEngineCannotDoIsRefusedAndWhatAsksForNothingIsNot) {
                                            {kChat, "tool_choice", "\"none\"", "\"required\""},
                                            {kChat, "modalities", "[\"text\"]", "[\"audio\"]"},
                                            {kChat, "audio", "null", "{\"voice\": \"x\"}"},
+                                           {kChat, "echo", "false", "true"},
+                                           {kChat, "metadata", "{\"run\": \"a\"}", "\"a\""},
+                                           {kChat, "cache_salt", "null", "\"x\""},  // unknown, but it asks for nothing
                                            {kChat, "use_beam_search", "false", "true"}}) {
     const auto field = [&](const char* value) { return fmt::format(R"("{}": {})", one.name, value); };
     expect_refused(one.kind, field(one.asks), one.name);
@@ -187,6 +190,8 @@ TEST(ApiRequest, WhatTheEngineCannotDoIsRefusedAndWhatAsksForNothingIsNot) {
   expect_refused(kCompletion, R"("colour": "red")", "colour");
   expect_refused(kCompletion, R"("max_completion_tokens": 5)", "max_completion_tokens");
   expect_refused(kChat, R"("prompt": "p")", "prompt");
+  EXPECT_TRUE(
+      error_of([] { completion(R"("truncate_prompt_tokens": 10)"); }).message.ends_with("leave it out, or send null"));
   EXPECT_NE(error_of([] { completion(R"("temprature": 1)"); }).message.find("temperature"), std::string::npos);
 }
 

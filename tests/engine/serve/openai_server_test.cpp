@@ -146,11 +146,13 @@ void expect_others_unchanged(const FakeRigOptions& options, int rounds) {
   EXPECT_TRUE(comes_true([&] { return rig.server->num_open() == 0; }));
   EXPECT_TRUE(comes_true([&] { return rig.metric("paceline_kv_cache_usage_ratio") == "0"; }));
   EXPECT_EQ(rig.metric("paceline_requests_running"), "0");
+  EXPECT_NE(rig.metric("paceline_requests_ended_total{reason=\"cancelled\"}"), "0");
 }
 
 // The text thread looks into grammars, and lets some go, while the engine's thread asks them for masks.
 TEST(OpenAiServer, ManyAnswersInFormsAtOnce) {
   FakeRigOptions options = with_drafts();
+  options.rule = VerifyRule::coupled;  // these requests sample
   options.model.vocab_size = test::small_tokenizer()->vocab_size();
   options.model.eos = {options.model.vocab_size - 1};
   OpenAiServerOptions served;
