@@ -296,6 +296,17 @@ std::string left_out_text(const LoadedConfig& loaded, const ExpandedSweep& sweep
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+/// "3 repetitions", "1 to 7 repetitions": of the cells that are not skipped.
+std::string repetitions_text(const std::vector<Cell>& cells) {
+  int least = 0, most = 0;
+  for (const Cell& cell : cells) {
+    if (cell.skip_reason) continue;
+    const int count = cell.config.measure.repetitions;
+    least = least == 0 ? count : std::min(least, count), most = std::max(most, count);
+  }
+  return least == most ? counted(most, "repetition") : fmt::format("{} to {} repetitions", least, most);
+}
+
 /// A line for each concurrency that cells are named by and cannot reach.
 std::set<std::string> unreachable_concurrencies(const std::vector<Cell>& cells) {
   std::set<std::string> lines;
@@ -358,17 +369,16 @@ ExitCode plan_command(const RunCommand& command) {
     ++num_to_run;
     const std::optional<StepForecast> step =
         sweep.add(cell, requests.mean_output(cell.config, load.limit), arrivals_s(arrivals, cell.config));
-    print_line("  run  {:<28} baseline {}{}", cell.id,
-               cell.is_baseline ? "itself"
-               : cell.baseline  ? cells[*cell.baseline].id
-                                : "none",
+    print_line("  run  {:<28} {}{}", cell.id,
+               cell.is_baseline ? "baseline itself"
+               : cell.baseline  ? "baseline " + cells[*cell.baseline].id
+                                : "no baseline",
                break_even_text(cells, twins, cell, step));
   }
-  const MeasureConfig& measure = loaded.config.measure;
   print_line("{} to run in {}, {} skipped{}; {} of at most {}, {}", num_to_run, counted(num_loads, "load"), num_skipped,
              num_cannot_run > 0 ? fmt::format(", {} cannot run", num_cannot_run) : "",
              counted(loaded.config.workload.requests, "request"), counted(loaded.config.sampling.max_tokens, "token"),
-             counted(measure.repetitions, "repetition"));
+             repetitions_text(cells));
   if (!requests.were_read())
     print_line("caution: {} is larger than {} MiB: its prompts are neither checked nor counted here",
                loaded.config.workload.file.string(), PlannedRequests::kMostDatasetBytes >> 20);

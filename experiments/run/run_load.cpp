@@ -195,10 +195,12 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
                [&](size_t index) { return lacks_repetitions(sweep, index); });
   if (group.empty() && cells_to_check(sweep, planned).empty()) return false;
   const Cell& first = sweep.cells[planned.front()];
-  const int repetitions = first.config.measure.repetitions;
+  const auto asked = [&](size_t index) { return sweep.cells[index].config.measure.repetitions; };
+  int repetitions = 0;  // of the cell with most
+  for (const size_t index : planned) repetitions = std::max(repetitions, asked(index));
   int until = visit.until(repetitions);
   if (until < repetitions && !group.empty() && std::all_of(group.begin(), group.end(), [&](size_t index) {
-        return int(sweep.run.cells[index].repetitions.size()) >= until;
+        return int(sweep.run.cells[index].repetitions.size()) >= std::min(until, asked(index));
       }))
     return true;  // on the way before this one, or in a resumed run
   record_start(sweep, group, {{"way", visit.way + 1}, {"until", until}, {"repetitions", repetitions}});
@@ -288,9 +290,10 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
       CellResult& result = sweep.run.cells[index];
       if (sweep.stop || result.status == CellStatus::failed) continue;
       if (int(result.repetitions.size()) > repetition) continue;  // recorded already
+      if (repetition >= asked(index)) continue;
       const Cell& cell = sweep.cells[index];
       guarded(index, [&] {
-        sweep.progress.repetition_started(cell.id, repetition, repetitions);
+        sweep.progress.repetition_started(cell.id, repetition, asked(index));
         record_start(sweep, {&index, 1});
         result.repetitions.push_back(run_undisturbed(sweep, *host, index, repetition));
         sweep.stamp(result.repetitions.back());

@@ -238,6 +238,20 @@ TEST(Run, UnderscoresAndOverridesInAnyPlaceAreTaken) {
   EXPECT_EQ(same.exit_code, 0) << described(same);
 }
 
+TEST(Run, CellsOfOneLoadHaveTheRepetitionsThatEachAsksFor) {
+  const Workspace workspace;
+  const ProcessResult result = runexp(run_args(workspace, {"--axis", "measure.repetitions=1,3"}));
+  ASSERT_EQ(result.exit_code, 0) << described(result);
+  const json summary = workspace.summary();
+  EXPECT_EQ(summary.at("num_partial"), 0);
+  std::vector<int> repetitions;
+  for (const json& cell : workspace.cells()) repetitions.push_back(cell.at("repetitions"));
+  EXPECT_EQ(repetitions, (std::vector<int>{1, 3, 1, 3}));
+  EXPECT_FALSE(holds(result.out, "Not finished")) << result.out;
+  const ProcessResult plan = runexp({"plan", workspace.config().string(), "--axis", "measure.repetitions=1,3"});
+  EXPECT_TRUE(holds(plan.out, "1 to 3 repetitions")) << plan.out;
+}
+
 TEST(Run, ACellThatCannotRunIsRecordedAndTheSweepGoesOn) {
   const Workspace workspace;
   for (const char* const order : {"tp=1,3", "tp=3,1"}) {

@@ -132,8 +132,8 @@ TEST(Headline, EndsWithWhatElseDecides) {
   CellResult draft = test::cell_of("draft", {.proposer = "draft", .num_speculative_tokens = 3}, {90, 91, 89});
   const std::vector<std::string> loser = headline(run_of({plain(kSlow), ngram_cell(3, kFast), draft}));
   ASSERT_EQ(loser.size(), 3u);
-  EXPECT_TRUE(loser[2].starts_with(
-      "draft is not significantly faster; best cell by the lower end of its interval: tp1 pp1 draft k=3, 0.90×"))
+  EXPECT_TRUE(
+      loser[2].starts_with("draft does not pay; best cell by the lower end of its interval: tp1 pp1 draft k=3, 0.90×"))
       << loser[2];
 }
 

@@ -285,6 +285,12 @@ nlohmann::ordered_map<std::string, OfProposer> proposers_of(const VerdictView& v
   return proposers;
 }
 
+/// Of a proposer none of whose cells is shown to be faster.
+std::string_view loss_of(const VerdictView& view, const OfProposer& of) {
+  if (!of.all_slower) return "is not significantly faster";
+  return of.best->over == view.baseline_of(*of.best->cell) ? "does not pay" : "is slower";
+}
+
 /// The first of the plan whose cells are all not shown to be faster, though another proposer may be; not one whose best
 /// cell is said to lead by chance.
 std::string loser_text(const VerdictView& view) {
@@ -296,7 +302,7 @@ std::string loser_text(const VerdictView& view) {
       return pick.kind == PickKind::throughput && &pick.best() == best && leads_by_chance(view, pick);
     });
     if (of.gain || is_said) continue;
-    return Sentence(fmt::format("{} is not significantly faster", proposer))
+    return Sentence(fmt::format("{} {}", proposer, loss_of(view, of)))
         .add(fmt::format("; best cell by the lower end of its interval: {}, {}", view.marked_label(*best),
                          interval_text(of.best->ratio)))
         .text();
@@ -340,11 +346,8 @@ Texts losers_texts(const VerdictView& view) {
       const bool is_twin = view.is_plain_twin(over, best), is_row = &over == view.baseline_of(best);
       const std::string why = view.not_shown_text(*of.best);
       texts.push_back(fmt::format("{} {}{}{}. Best cell by the lower end of its interval: {}, {}{}{}.{}", proposer,
-                                  !of.all_slower ? "is not significantly faster"
-                                  : is_row       ? "does not pay"
-                                                 : "is slower",
-                                  is_row ? "" : " than no speculation in the same placement", view.where(group),
-                                  view.marked_label(best), interval_text(of.best->ratio),
+                                  loss_of(view, of), is_row ? "" : " than no speculation in the same placement",
+                                  view.where(group), view.marked_label(best), interval_text(of.best->ratio),
                                   is_twin ? "" : " over " + view.marked_label(over), why.empty() ? "" : "; " + why,
                                   break_even_text(view, *of.best)));
     }
