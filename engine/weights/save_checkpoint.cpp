@@ -102,11 +102,12 @@ std::string header_of(const Shard& shard) {
   return bytes + text;
 }
 
-void write_tensor(const TensorSource& source, const TensorInfo& tensor, uint64_t max_part_bytes, OutputFile& file) {
+void write_tensor(const TensorSource& source, const TensorInfo& tensor, const SaveOptions& options, OutputFile& file) {
   const TensorRange whole = whole_range(tensor);
   const uint64_t row_bytes = uint64_t(whole.num_cols) * dtype_bytes(*tensor.dtype);
-  const int64_t step = std::max<int64_t>(1, int64_t(max_part_bytes / row_bytes));
+  const int64_t step = std::max<int64_t>(1, int64_t(options.max_part_bytes / row_bytes));
   for (int64_t row = 0; row < whole.num_rows; row += step) {
+    if (options.before_part) options.before_part();
     const int64_t count = std::min(step, whole.num_rows - row);
     const TensorPart part = source.part(tensor.name, {.row_begin = row, .num_rows = count, .num_cols = whole.num_cols});
     PACELINE_CHECK(part.view.row_stride == part.view.cols, "rows of {} do not touch", tensor.name);
@@ -125,7 +126,7 @@ void write_shards(const TensorSource& source, const fs::path& folder, const Save
     OutputFile file(folder / name);
     file.write(header_of(shards[i]));
     for (const TensorInfo* tensor : shards[i]) {
-      write_tensor(source, *tensor, options.max_part_bytes, file);
+      write_tensor(source, *tensor, options, file);
       weight_map[tensor->name] = name;
       total += tensor->bytes;
     }

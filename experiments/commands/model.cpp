@@ -66,6 +66,15 @@ struct SaveCommand {
   std::string dtype = "auto";
 };
 
+/// Ctrl-C leaves nothing of the folder.
+void save_unless_stopped(const TensorSource& source, const std::filesystem::path& out, SaveOptions options) {
+  install_interrupt_handler();
+  options.before_part = [&out] {
+    if (num_interrupts() > 0) fail(interrupt_exit_code(), "{}: stopped, nothing of it is left", out.string());
+  };
+  save_checkpoint(source, out, options);
+}
+
 /// Writes the checkpoint that engine.target.inflate would load, as a Hugging Face folder.
 ExitCode inflate_command(const SaveCommand& command) {
   ExperimentConfig config = default_config();
@@ -83,7 +92,7 @@ ExitCode inflate_command(const SaveCommand& command) {
     if (std::filesystem::is_regular_file(parent / name)) options.copies.push_back(parent / name);
   }
   const auto begin = Clock::now();
-  save_checkpoint(source, command.out, options);
+  save_unless_stopped(source, command.out, std::move(options));
   print_written(command.out, fmt::format("{} as {}", parent.string(), shape.name), model.spec,
                 model.exact ? "exact" : "inexact", begin);
   return ExitCode::ok;
@@ -132,7 +141,7 @@ ExitCode convert_command(const SaveCommand& command) {
     options.texts["tokenizer.json"] = tokenizer_json(table).dump(1) + "\n";
     options.texts["tokenizer_config.json"] = tokenizer_config(source.file(), table);
   }
-  save_checkpoint(RenamedCheckpoint(source, from, to), command.out, options);
+  save_unless_stopped(RenamedCheckpoint(source, from, to), command.out, std::move(options));
   if (!has_tokenizer) spdlog::warn("{}: holds no tokenizer; the folder has none", command.from);
   print_written(command.out, command.from, to, dtype_name(dtype), begin);
   return ExitCode::ok;

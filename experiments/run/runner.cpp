@@ -199,7 +199,10 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
   const bool any_wrong = std::any_of(run.cells.begin(), run.cells.end(), [](const CellResult& cell) {
     return cell.certificate.status == CertificateStatus::fail;
   });
-  const bool interrupted = sweep.interrupts() > 0;
+  // once, while the last pass of the plan ran, has cut nothing
+  bool interrupted = sweep.interrupts() > 1;
+  for (size_t i = 0; i < run.cells.size() && sweep.interrupts() > 0; ++i)
+    interrupted |= run.cells[i].not_run || lacks_repetitions(sweep, i);
   run.info.status = interrupted ? "interrupted" : any_failed ? "failed_cells" : "done";
   try {
     for (CellResult& cell : run.cells) {

@@ -137,6 +137,38 @@ TEST(Interrupt, TerminateAndHangUpAreOrderlyToo) {
   }
 }
 
+TEST(Interrupt, OnceInTheLastPassCutsNothing) {
+  LongRun run({"--axis", "proposer=none", "--set", "workload.requests=60", "--set", "measure.warmup_requests=0",
+               "--set", "sampling.max_tokens=96"},
+              " s load ");  // its pass, the only one, begins right after
+  ASSERT_TRUE(run.process().running());
+  run.process().send(SIGINT);
+  const ProcessResult result = run.process().finish();
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_TRUE(holds(result.err, "stopping after this pass")) << result.err;
+  EXPECT_FALSE(holds(result.err, "runexp resume")) << result.err;
+  EXPECT_EQ(run.workspace.summary().at("status"), "done");
+}
+
+TEST(Interrupt, AHalfWrittenCheckpointIsTakenAway) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const TempDir dir;
+    Process process(runexp_argv({"inflate", "builtin:target-7m", "llama-3.2-1b", (dir / "big").string()}),
+                    {.folder = kSource, .environment = {}, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
+    const auto is_writing = [&] {
+      for (const auto& part : std::filesystem::directory_iterator(dir.path()))
+        if (std::filesystem::exists(part.path() / "model.safetensors")) return true;
+      return false;
+    };
+    for (int i = 0; i < 1000 && process.running() && !is_writing(); ++i) process.wait(0.01);
+    process.send(signal);
+    const ProcessResult result = process.finish();
+    EXPECT_EQ(result.exit_code, 128 + signal) << described(result);
+    EXPECT_TRUE(holds(result.err, "big: stopped, nothing of it is left")) << result.err;
+    EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+  }
+}
+
 TEST(Interrupt, GenerateEndsAtOnce) {
   Process process(runexp_argv({"generate", "hi", "--max-tokens", "1000000", "--proposer", "none"}),
                   {.folder = kSource, .environment = {}, .timeout_s = 20, .streams = Streams::pipes});
