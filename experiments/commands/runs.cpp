@@ -62,10 +62,18 @@ bool is_dirty(const json& manifest, const std::filesystem::path& folder) {
   return dirty != facts.end() && dirty->is_boolean() && dirty->get<bool>();
 }
 
-/// The ranked cell whose interval begins highest, and whether that lies above 1.
-void add_best_gain(const json& cells, json& line) {
+/// Whether a cell's gain is shown, corrected for all that the run compares; older summaries have the outcome alone.
+bool is_gain_shown(const json& summary, const std::string& id, const std::string& outcome) {
+  for (const json& claim : summary.value("claims", json::array()))
+    if (text_of(claim, "kind") == "over_baseline" && text_of(claim, "cell") == id && claim.contains("shown"))
+      return text_of(claim, "shown") == to_string(Outcome::faster);
+  return outcome == to_string(Outcome::faster);
+}
+
+/// The ranked cell whose interval begins highest, and whether that is shown to be a gain.
+void add_best_gain(const json& summary, json& line) {
   std::optional<RatioInterval> best;
-  for (const json& cell : cells) {
+  for (const json& cell : summary.value("cells", json::array())) {
     const json speedup = cell.value("speedup", json(nullptr)), ends = cell.value("speedup_ci95", json(nullptr));
     const std::string outcome = cell.value("outcome", "");
     if (!cell.value("rankable", false) || !speedup.is_number() || outcome == "baseline") continue;
@@ -78,7 +86,7 @@ void add_best_gain(const json& cells, json& line) {
     best = gain;
     line["best_speedup"] = gain.ratio;
     line["best_speedup_cell"] = cell.value("id", "");
-    line["best_speedup_shown"] = outcome == to_string(Outcome::faster);
+    line["best_speedup_shown"] = is_gain_shown(summary, cell.value("id", ""), outcome);
   }
 }
 
@@ -114,7 +122,7 @@ json line_of(const std::string& reference, const std::filesystem::path& folder) 
       }
       for (const char* const count : {"done", "partial", "failed", "skipped", "not_run"})
         line[count] = manifest.value(std::string("num_") + count, line[count].get<int>());
-      add_best_gain(read_json_object(folder / "summary.json").value("cells", json::array()), line);
+      add_best_gain(read_json_object(folder / "summary.json"), line);
     }
     line.update({{"name", text_of(manifest, "name")},
                  {"status", status},
@@ -438,6 +446,9 @@ void add_runs_commands(const Command& program) {
 
   const auto list = std::make_shared<RunsCommand>();
   add_results_option(program.below("list", "list the runs of a results folder, newest first"), list->run.root)
+      .footer(
+          "best gain: of the ranked cell whose interval begins highest; \"?\": not shown, corrected for all that the "
+          "run compares.\n")
       .option("--json", &list->as_json, "print JSON")
       .calls([list] { return list_command(list->run.root, list->as_json); });
 

@@ -137,6 +137,19 @@ TEST(Interrupt, TerminateAndHangUpAreOrderlyToo) {
   }
 }
 
+TEST(Interrupt, ARunUnderWayIsShownAsSuch) {
+  LongRun run({"--set", "measure.repetitions=10000", "--axis", "pp=1,2"}, " s pass ");
+  ASSERT_TRUE(run.process().running());
+  const auto shown = [&] { return runexp({"show", "--results", run.workspace.results().string()}).out; };
+  const std::string under_way = shown();
+  EXPECT_TRUE(holds(under_way, "not run yet: the run goes on")) << under_way;
+  EXPECT_TRUE(holds(under_way, "  report  none in ")) << under_way;
+  run.process().send(SIGTERM);
+  EXPECT_EQ(run.process().finish().exit_code, 143);
+  const std::string over = shown();
+  EXPECT_FALSE(holds(over, "the run goes on") || holds(over, "  report  none in ")) << over;
+}
+
 TEST(Interrupt, OnceInTheLastPassCutsNothing) {
   LongRun run({"--axis", "proposer=none", "--set", "workload.requests=60", "--set", "measure.warmup_requests=0",
                "--set", "sampling.max_tokens=96"},

@@ -93,6 +93,10 @@ TEST_F(Runs, TheListShowsTheGainWhoseIntervalBeginsHighest) {
   EXPECT_EQ(listed.at("best_speedup_shown"), true);
   const std::string text = runexp({"list", "--results", other.results().string()}).out;
   EXPECT_TRUE(holds(text, " 1.40×") && holds(text, "  [draft_k2_c1]\n")) << text;
+  // One of many comparisons: the interval alone shows nothing.
+  summary["claims"] = {{{"kind", "over_baseline"}, {"cell", "draft_k2_c1"}, {"shown", "inconclusive"}}};
+  write_file(folder / "summary.json", summary.dump());
+  EXPECT_EQ(json::parse(list("--json")).at(0).at("best_speedup_shown"), false);
 }
 
 TEST_F(Runs, AreListedWithAMarkWhereTheBuildHadChanges) {

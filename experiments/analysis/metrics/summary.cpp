@@ -111,7 +111,8 @@ void add_acceptance(CellSummary& out) {
 /// It speculates by name and did what plain decoding does.
 bool never_drafted(const CellResult& cell) {
   const RunCounters pooled = pooled_counters(cell);
-  return cell.axes.drafts() && pooled.verify_steps > 0 && pooled.drafts == 0;
+  const bool is_known = pooled.steps > 0 || pooled.verify_steps > 0;  // not of a server that says nothing
+  return cell.axes.drafts() && is_known && pooled.drafts == 0;
 }
 
 std::string why_not_rankable(const CellResult& cell) {

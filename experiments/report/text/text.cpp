@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -77,7 +78,10 @@ std::vector<std::string> loads_text(const RunResult& run) {
     else if (cell.load == "offline")
       add("offline: all requests at once, so ttft is mostly waiting");
     else
-      add(fmt::format("open loop, {}: times count from when a request was to be sent, and tok/s is what was sent",
+      add(
+          fmt::format("open loop, {}: times count from when a request was to be sent; tok/s is what was sent, unless "
+                      "the engine fell "
+                      "behind",
                       cell.load));
   }
   return lines;
@@ -259,8 +263,15 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   if (const std::string gpus = gpus_text(run); !gpus.empty()) add("  GPUs    " + printable(gpus), kFact);
   if (const std::string flips = flips_of_run(run); !flips.empty()) add("  numerics " + flips, kFact);
   if (!run.folder.empty()) {
-    add(fmt::format("  report  {}/report.html", printable(run.folder)), kFact);
-    add(fmt::format("  data    {}/summary.json  summary.csv  summary.md", printable(run.folder)), kFact);
+    std::error_code none;
+    const bool was_cut =
+        run.info.status == "running" && !exists(std::filesystem::path(run.folder) / "report.html", none);
+    if (was_cut) {
+      add(fmt::format("  report  none in {} yet: `runexp report` writes it", printable(run.folder)), kFact);
+    } else {
+      add(fmt::format("  report  {}/report.html", printable(run.folder)), kFact);
+      add(fmt::format("  data    {}/summary.json  summary.csv  summary.md", printable(run.folder)), kFact);
+    }
   }
   return out;
 }

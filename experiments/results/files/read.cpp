@@ -226,7 +226,8 @@ void read_rank_lanes(const std::filesystem::path& folder, Replay& cell) {
     spdlog::warn("{}: is damaged, or of a newer version: reports leave the ranks' lanes out", file.string());
 }
 
-void set_status(Replay& cell) {
+/// is_running: some process works on the run.
+void set_status(Replay& cell, bool is_running) {
   CellResult& result = cell.result;
   if (cell.recorded.was_planned_away) {
     result.status = CellStatus::skipped;
@@ -235,7 +236,7 @@ void set_status(Replay& cell) {
     result.reason = cell.failure;
   } else if (result.repetitions.empty()) {
     result.status = CellStatus::skipped;
-    result.reason = "not run: the run ended before it";
+    result.reason = is_running ? "not run yet: the run goes on" : "not run: the run ended before it";
     result.not_run = true;
   } else {
     result.status = CellStatus::done;
@@ -319,10 +320,11 @@ RecordedRun read_record(const std::filesystem::path& folder) {
     }
   }
   replayer.end_process();
+  const bool is_running = RunLock::is_held(folder);
   for (Replay& cell : replayer.take_cells()) {
     read_requests(folder, cell);
     read_rank_lanes(folder, cell);
-    set_status(cell);
+    set_status(cell, is_running);
     if (cell.result.status == CellStatus::failed) cell.result.log_tail = log_tail(cell_log_file(folder, cell.result));
     (cell.is_planned ? recorded.cells : recorded.of_others).push_back(cell.recorded);
     (cell.is_planned ? run.cells : recorded.others).push_back(std::move(cell.result));
