@@ -71,6 +71,19 @@ TEST(Compare, EqualRunsAreTheSameInEveryCellAndMetric) {
   }
 }
 
+TEST(Compare, OnlyRequestsOfBothAreCounted) {
+  std::vector<RunResult> runs = two_runs(3);
+  CellResult& cell = runs[1].cells[0];
+  const size_t both = cell.repetitions[0].requests.size();
+  for (RepetitionResult& r : cell.repetitions) {
+    r.requests.push_back(r.requests.back());
+    r.requests.back().id = "another";
+  }
+  const CellSide side = compare_runs(runs).cells[0].runs[1];
+  EXPECT_EQ(side.requests_compared, int64_t(3 * both));
+  EXPECT_FALSE(side.same_tokens());
+}
+
 TEST(Compare, TheWordsFollowTimeAndMinimumEffect) {
   std::vector<RunResult> runs = two_runs(7);
   scale_times(runs[1].cells[0], 1 / 1.05);

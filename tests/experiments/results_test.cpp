@@ -178,6 +178,16 @@ TEST(Metrics, RepetitionsGiveAnIntervalAndAnOutcome) {
   EXPECT_NEAR(*s.output_tok_s / *base.output_tok_s, s.speedup->ratio, 1e-12);
 }
 
+TEST(Metrics, RequestsAndTokensAreAveragedAlike) {
+  CellResult cell = hand_cell("a", 1, 1);
+  cell.repetitions.push_back(cell.repetitions[0]);
+  cell.repetitions[1].wall_s = 100;  // a disturbed one does not weigh more for one of them
+  const CellSummary s = summarize_cell(cell);
+  const double tokens_a_request = double(s.output_tokens) / double(s.num_requests);
+  EXPECT_NEAR(*s.requests_per_device_minute * cell.axes.tp * cell.axes.pp * tokens_a_request, 60 * *s.output_tok_s,
+              1e-6);
+}
+
 TEST(Metrics, OtherRequestsAreNotCompared) {
   RunResult run = pair_run();
   run.cells[1].repetitions[0].requests[1].dataset_index = 99;

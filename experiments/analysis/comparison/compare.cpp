@@ -137,7 +137,7 @@ CellSide side_of(const CellResult* cell) {
 void compare_with_first(const CellResult& first, const CellResult& other, double min_effect, CellSide& side) {
   side.compared = true;
   const Comparison outputs = compare_outputs(other, first);
-  for (const RepetitionResult& r : other.repetitions) side.requests_compared += int64_t(r.requests.size());
+  side.requests_compared = outputs.requests;
   side.requests_different = int64_t(outputs.partings.size());
   side.first_difference = outputs.partings.empty() ? outputs.complaint : described(outputs.partings.front());
   side.counters = counter_changes(first.repetitions.front(), other.repetitions.front());

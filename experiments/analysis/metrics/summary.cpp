@@ -221,14 +221,17 @@ CellSummary summarize_cell(const CellResult& cell) {
   };
   std::set<std::string> hashes;
   int64_t degenerate = 0;
-  double wall_s = 0;
+  const int num_devices = cell.axes.tp * cell.axes.pp;
+  std::vector<double> requests_per_minute;  // of each repetition
   for (const RepetitionResult& r : cell.repetitions) {
-    const int64_t tokens = output_tokens_of(r);
+    const int64_t tokens = output_tokens_of(r), requests = std::ssize(r.requests);
     out.output_tokens += tokens;
-    wall_s += r.wall_s;
-    out.num_requests += static_cast<int64_t>(r.requests.size());
-    out.output_tok_s_per_repetition.push_back(r.wall_s > 0 ? static_cast<double>(tokens) / r.wall_s
-                                                           : std::numeric_limits<double>::quiet_NaN());
+    out.num_requests += requests;
+    const auto per_second = [&](int64_t count) {
+      return r.wall_s > 0 ? static_cast<double>(count) / r.wall_s : std::numeric_limits<double>::quiet_NaN();
+    };
+    out.output_tok_s_per_repetition.push_back(per_second(tokens));
+    requests_per_minute.push_back(60 * per_second(requests));
     if (const std::string hash = output_hash(r); hashes.insert(hash).second) out.output_hashes.push_back(hash);
     add(ttft, of_requests(r, &RequestRecord::ttft_ms));
     add(e2e, of_requests(r, &RequestRecord::e2e_ms));
@@ -239,12 +242,10 @@ CellSummary summarize_cell(const CellResult& cell) {
       count_acceptance(q, out.acceptance_histogram);
     }
   }
-  if (wall_s > 0)
-    out.requests_per_device_minute =
-        60.0 * static_cast<double>(out.num_requests) / wall_s / (cell.axes.tp * cell.axes.pp);
+  if (const auto mean = geometric_mean(requests_per_minute)) out.requests_per_device_minute = *mean / num_devices;
   out.output_tok_s = geometric_mean(out.output_tok_s_per_repetition);
   out.output_tok_s_interval = geometric_mean_interval(out.output_tok_s_per_repetition);
-  if (out.output_tok_s) out.tok_s_per_device = *out.output_tok_s / (cell.axes.tp * cell.axes.pp);
+  if (out.output_tok_s) out.tok_s_per_device = *out.output_tok_s / num_devices;
   out.ttft_ms = percentiles(ttft);
   out.e2e_ms = percentiles(e2e);
   out.tpot_ms = percentiles(tpot);

@@ -75,7 +75,7 @@ struct CellSummary {
     visit("tok_s_per_device", &S::tok_s_per_device, "`output_tok_s` / (tp × pp)");
     visit("tok_s_per_user", &S::tok_s_per_user, "1000 / median TPOT: the pace at which a request's tokens come");
     visit("requests_per_device_minute", &S::requests_per_device_minute,
-          "finished requests per minute of wall time and rank (tp × pp)");
+          "geometric mean over repetitions of finished requests per minute of wall time, for each rank (tp × pp)");
     visit(
         "speedup", ratio_of_member(&S::speedup),
         "ratio of `output_tok_s` to the baseline's on the same requests; null in an open loop, whose rate is what was "

@@ -41,6 +41,7 @@ Comparison compare_outputs(const CellResult& cell, const CellResult& reference) 
         out.complaint = fmt::format("repetition {}: request {} is not in the reference", rep, request.id);
         continue;
       }
+      ++out.requests;
       const std::vector<int32_t>& want = found->second->output;
       const size_t length = std::max(want.size(), request.output.size());
       out.tokens += int64_t(length);

@@ -35,6 +35,7 @@ std::string described(const Parting& parting);
 struct Comparison {
   std::vector<Parting> partings;               // by repetition, then in the order of the records
   std::vector<const RequestRecord*> agreeing;  // of the first repetition
+  int64_t requests = 0;                        // that were compared, of all repetitions
   int64_t tokens = 0;                          // in all, the longer output of each request
   int64_t tokens_until_parting = 0;            // the first ones that differ included
   std::string complaint;                       // requests that the other one has not; empty: none
