@@ -89,6 +89,14 @@ TEST(Headline, DoesNotNameTheCellThatLeadsByChanceAgain) {
   EXPECT_TRUE(said[2].starts_with("draft is not significantly faster; ")) << said[2];
 }
 
+TEST(Headline, SaysNothingOfProposersByOneRepetition) {
+  CellResult draft = ngram_cell(3, std::vector<double>{120});
+  draft.axes.proposer = "draft";
+  draft.id = "draft3";
+  const auto said = headline(run_of({plain(std::vector<double>{100}), ngram_cell(3, std::vector<double>{150}), draft}));
+  EXPECT_EQ(said.size(), 2u) << said.back();
+}
+
 TEST(Headline, SaysFirstWhyARunIsNotValid) {
   CellResult lossy = ngram_cell(5, kFast);
   lossy.certificate.status = CertificateStatus::fail;

@@ -108,6 +108,12 @@ TEST(VerdictBest, SaysInWordsWhyARatioDecidesNothing) {
   EXPECT_FALSE(holds(once, "inconclusive: the interval is missing or holds 1"));
 }
 
+TEST(Verdict, SaysThatThePlanLeftABaselineOut) {
+  CellResult alone = ngram(3, {103, 99, 104});
+  alone.baseline_id.clear();
+  EXPECT_TRUE(holds(verdict(run_of({alone})), "1 cell has no baseline: the plan left it out"));
+}
+
 TEST(VerdictBest, ARunThatWasCutIsToBeResumed) {
   CellResult base = plain({100}), cut = ngram(3, {150});
   for (CellResult* cell : {&base, &cut}) cell->requested["measure"]["repetitions"] = 3;

@@ -229,13 +229,14 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   };
   if (view.summary().finished())  // else said with how far it came
     for (const std::string& text : missing_baseline_texts(view)) add(text + ": their gain is not known.", true);
-  int64_t oversubscribed = 0, random = 0, older = 0, prompts = 0;
+  int64_t oversubscribed = 0, random = 0, older = 0, prompts = 0, without_baseline = 0;
   int fewest = std::numeric_limits<int>::max(), most = 0;
   double most_degenerate = 0;
   const std::vector<const CellSummary*> ran = cells_that_ran(view);
   for (const CellSummary* const s : ran) {
     const CellResult& cell = view.cell(*s);
     oversubscribed += cell.oversubscribed ? 1 : 0;
+    without_baseline += cell.baseline_id.empty() ? 1 : 0;
     random += cell.random_weights ? 1 : 0;
     const bool is_served = s->repetitions > 0 && cell.repetitions.front().client;
     older += s->repetitions > 0 && !s->passes && !is_served ? 1 : 0;
@@ -252,6 +253,10 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   if (const WorkloadFacts& workload = view.run().workload; workload.bad_records > 0)
     add(fmt::format("{} left out of the data set (workload.skip_bad); the first: {}.",
                     counted(workload.bad_records, "bad record was", "bad records were"), workload.first_bad));
+  if (without_baseline > 0)
+    add(counted(without_baseline, "cell has", "cells have") +
+            " no baseline: the plan left it out, so their gain is not known.",
+        true);
   if (oversubscribed > 0)
     add(counted(oversubscribed, "cell ran", "cells ran") + " more threads than cores (oversubscribed): not ranked.");
   if (older > 0)

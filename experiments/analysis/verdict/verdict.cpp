@@ -301,7 +301,7 @@ std::string loser_text(const VerdictView& view) {
     const bool is_said = std::ranges::any_of(view.picks(), [&](const Pick& pick) {
       return pick.kind == PickKind::throughput && &pick.best() == best && leads_by_chance(view, pick);
     });
-    if (of.gain || is_said) continue;
+    if (of.gain || is_said || !of.best->ratio.low) continue;  // one repetition shows nothing of anyone
     return Sentence(fmt::format("{} {}", proposer, loss_of(view, of)))
         .add(fmt::format("; best cell by the lower end of its interval: {}, {}", view.marked_label(*best),
                          interval_text(of.best->ratio)))
@@ -497,7 +497,10 @@ Texts category_texts(const VerdictView& view) {
     texts.push_back(fmt::format("Decode speedup by category{}, {}{}: {}highest in {}; lowest in {}.", view.where(group),
                                 view.marked_label(*best),
                                 view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
-                                is_told ? "" : "no clear difference; ", gain(*order.front()), gain(*order.back())));
+                                is_told         ? ""
+                                : least_of_most ? "no clear difference; "
+                                                : "by one repetition ",
+                                gain(*order.front()), gain(*order.back())));
   }
   return texts;
 }
