@@ -1,6 +1,7 @@
 #include "engine/cache/block_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/cache/kv_slot.h"
 #include "kernels/error.h"
@@ -68,6 +69,7 @@ int BlockPool::attach(SeqId seq, std::span<const int32_t> tokens, std::vector<Bl
   }
   fresh.committed = fresh.num_hashed * block_size;
   fresh.hit_tokens = fresh.committed;
+  fresh.query_tokens = int(tokens.size());
   peak_used_ = std::max(peak_used_, num_blocks() - num_free_);
   return fresh.committed;
 }
@@ -81,7 +83,7 @@ int BlockPool::attach_to(SeqId seq, SeqId from, int len) {
   const Owner& other = owner(from);
   fresh.pages.assign(other.pages.begin(), other.pages.begin() + num_blocks);
   for (const int32_t block : fresh.pages) ++blocks_[size_t(block)].num_refs;
-  fresh.hit_tokens = fresh.committed;
+  fresh.hit_tokens = fresh.query_tokens = fresh.committed;
   return owners_.emplace(seq, std::move(fresh)).first->second.committed;
 }
 
@@ -114,8 +116,8 @@ void BlockPool::commit(SeqId seq, int len, std::span<const int32_t> tokens) {
       "sequence {}: commit {} after {} with {} pages and {} tokens", seq, len, mine.committed, mine.pages.size(),
       tokens.size());
   mine.committed = len;
-  prefix_hit_tokens_ += mine.hit_tokens;
-  mine.hit_tokens = 0;
+  prefix_hit_tokens_ += std::exchange(mine.hit_tokens, 0);
+  prefix_query_tokens_ += std::exchange(mine.query_tokens, 0);
   if (options_.prefix_caching == PrefixCaching::off) return;
   const int block_size = options_.block_size;
   const int behind = options_.next_token_counts ? 1 : 0;

@@ -85,8 +85,9 @@ class BlockPool {
   bool caches_prefixes() const { return options_.prefix_caching == PrefixCaching::on; }
   int blocks_for(int len) const { return kv_blocks(len, options_.block_size); }
   int peak_used() const { return peak_used_; }
-  /// Tokens that sequences found cached and went on from.
+  /// Tokens that sequences found cached and went on from, and those that they looked for.
   int64_t prefix_hit_tokens() const { return prefix_hit_tokens_; }
+  int64_t prefix_query_tokens() const { return prefix_query_tokens_; }
 
   /// Forgets all shareable blocks (between repetitions of a benchmark).
   void reset_prefix_cache();
@@ -113,9 +114,10 @@ class BlockPool {
   struct Owner {
     std::vector<int32_t> pages;
     int committed = 0;
-    int hit_tokens = 0;  // found cached at attach, counted at the first commit: an attach may come to nothing
-    int num_hashed = 0;  // leading blocks whose chain hash is known
-    Hash chain;          // hash of blocks [0, num_hashed)
+    int hit_tokens = 0;    // found cached at attach, counted at the first commit: an attach may come to nothing
+    int query_tokens = 0;  // looked for then
+    int num_hashed = 0;    // leading blocks whose chain hash is known
+    Hash chain;            // hash of blocks [0, num_hashed)
   };
   struct Pending {
     uint64_t step;
@@ -141,7 +143,7 @@ class BlockPool {
   int num_free_ = 0;
   int peak_used_ = 0;
   uint64_t retired_ = 0;
-  int64_t prefix_hit_tokens_ = 0;
+  int64_t prefix_hit_tokens_ = 0, prefix_query_tokens_ = 0;
 };
 
 }  // namespace paceline

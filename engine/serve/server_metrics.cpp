@@ -17,6 +17,7 @@ constexpr MetricName kWaiting = {"paceline_requests_waiting", "vllm:num_requests
                                  "Sequences that wait for a place in the batch."};
 constexpr MetricName kKvUsage = {"paceline_kv_cache_usage_ratio", "vllm:kv_cache_usage_perc",
                                  "KV blocks in use, as a share of all (1: full)."};
+constexpr MetricName kKvTokens = {"paceline_kv_cache_tokens", nullptr, "Tokens that all KV blocks hold."};
 constexpr MetricName kPromptTokens = {"paceline_prompt_tokens_total", "vllm:prompt_tokens_total",
                                       "Prompt tokens of requests that were taken."};
 constexpr MetricName kOutputTokens = {"paceline_generation_tokens_total", "vllm:generation_tokens_total",
@@ -24,6 +25,8 @@ constexpr MetricName kOutputTokens = {"paceline_generation_tokens_total", "vllm:
 constexpr MetricName kPreemptions = {"paceline_preemptions_total", "vllm:num_preemptions_total", "Preemptions."};
 constexpr MetricName kPrefixHits = {"paceline_prefix_cache_hit_tokens_total", "vllm:prefix_cache_hits_total",
                                     "Prompt tokens found in the prefix cache."};
+constexpr MetricName kPrefixQueries = {"paceline_prefix_cache_query_tokens_total", "vllm:prefix_cache_queries_total",
+                                       "Prompt tokens looked for in the prefix cache."};
 constexpr MetricName kSteps = {"paceline_steps_total", nullptr, "Passes of the target."};
 constexpr MetricName kDrafts = {"paceline_spec_decode_drafts_total", "vllm:spec_decode_num_drafts_total",
                                 "Verifications of a sequence with at least one draft token."};
@@ -54,7 +57,9 @@ EngineSnapshot snapshot_of(Engine& engine) {
           .num_waiting = engine.num_waiting(),
           .num_blocks = engine.pool().num_blocks(),
           .num_free_blocks = engine.pool().num_free(),
+          .block_size = engine.pool().block_size(),
           .prefix_hit_tokens = engine.pool().prefix_hit_tokens(),
+          .prefix_query_tokens = engine.pool().prefix_query_tokens(),
           .num_speculative_tokens = engine.num_speculative_tokens()};
 }
 
@@ -71,10 +76,12 @@ std::string ServerMetrics::text(const std::string& model, const EngineSnapshot& 
   out.gauge(kRunning, engine.num_running);
   out.gauge(kWaiting, engine.num_waiting);
   out.gauge(kKvUsage, engine.num_blocks > 0 ? 1 - double(engine.num_free_blocks) / engine.num_blocks : 0);
+  out.gauge(kKvTokens, double(engine.num_blocks) * engine.block_size);
   out.counter(kPromptTokens, double(prompt_tokens_));
   out.counter(kOutputTokens, double(engine.counters.emitted));
   out.counter(kPreemptions, double(engine.counters.preemptions));
   out.counter(kPrefixHits, double(engine.prefix_hit_tokens));
+  out.counter(kPrefixQueries, double(engine.prefix_query_tokens));
   out.counter(kSteps, double(engine.counters.steps));
   if (engine.num_speculative_tokens > 0) {
     out.counter(kDrafts, double(engine.counters.drafts));

@@ -17,7 +17,8 @@ struct EngineSnapshot {
   int num_waiting = 0;
   int num_blocks = 0;       // of the KV pool
   int num_free_blocks = 0;  // cached ones among them
-  int64_t prefix_hit_tokens = 0;
+  int block_size = 0;       // tokens
+  int64_t prefix_hit_tokens = 0, prefix_query_tokens = 0;
   int num_speculative_tokens = 0;
 };
 EngineSnapshot snapshot_of(Engine& engine);

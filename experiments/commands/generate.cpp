@@ -130,8 +130,13 @@ ExitCode generate_command(const GenerateCommand& command) {
   fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
              counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
              counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
-  if (command.json_schema && finish == FinishReason::length)
-    spdlog::warn("the text was cut at --max-tokens {}: its JSON is not complete", command.max_tokens);
+  const bool ends_with_context = counters.emitted < command.max_tokens;
+  if (finish == FinishReason::length && (command.json_schema || ends_with_context))
+    spdlog::warn("the text was cut at {}{}",
+                 ends_with_context
+                     ? fmt::format("the model's context, {} tokens with the prompt", load.plan().max_model_len)
+                     : fmt::format("--max-tokens {}", command.max_tokens),
+                 command.json_schema ? ": its JSON is not complete" : "");
   if (finish == FinishReason::numerical_error)
     fail(ExitCode::model_file, "{}: {}: {}", config.engine.target.directory.string(), finish_reason_name(finish),
          command.json_schema ? "no token may follow within the schema, or a logit is NaN or Inf"

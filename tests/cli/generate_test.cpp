@@ -85,6 +85,8 @@ TEST(Generate, KeepsToASchema) {
   expect_success(cut);
   EXPECT_TRUE(holds(cut.err, "--max-tokens 2")) << cut.err;
   EXPECT_TRUE(holds(cut.err, "not complete")) << cut.err;
+  const ProcessResult full = runexp({"generate", "hi", "--max-tokens", "5000"});
+  EXPECT_TRUE(holds(full.err, "the text was cut at the model's context, 1024 tokens with the prompt")) << full.err;
 
   write_file(schema, "{\"type\": \"object\",\n \"properties\": {\"a\": {\"format\": \"date\"}}}");
   expect_failure(generate({}), 2, {schema.string(), "/properties/a", "format"});

@@ -106,6 +106,7 @@ TEST(BlockPool, AHitLeavesOneTokenToCompute) {
     pool.attach(2, prefix);
     compute(pool, 2, prefix);
     EXPECT_EQ(pool.prefix_hit_tokens(), hit);
+    EXPECT_EQ(pool.prefix_query_tokens(), 12 + length);
     for (int page = 0; page < hit / 4; ++page) EXPECT_EQ(pool.pages(1)[size_t(page)], pool.pages(2)[size_t(page)]);
     pool.check();
   }
