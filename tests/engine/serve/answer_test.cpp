@@ -255,6 +255,23 @@ TEST(Answer, AcceptanceIsCountedByStep) {
       R"("num_accepted_draft_tokens":2,"num_draft_tokens":5,"num_spec_tokens":3,"per_step_accepted":[2,0]})");
 }
 
+TEST(Answer, PartsOfACharacterHaveNamesOfTheirOwn) {
+  const auto ids = small_tokenizer()->encode("a\xF0\x9F\x98\x80");
+  ASSERT_GE(ids.size(), 3u);
+  Emitted emitted{.token = ids, .finish = FinishReason::length};
+  for (size_t i = 0; i < ids.size(); ++i)
+    emitted.logprobs.push_back({.logprob = -0.5f, .top = {{ids[i], -0.5f}, {ids[ids.size() - 1 - i], -1.0f}}});
+  GenerationRequest request = streamed(ApiKind::completion);
+  request.sampling.logprobs.num_top = 2;
+  Rig rig(request);
+  rig.answer->take(0, emitted);
+  rig.answer->flush();
+  const Json logprobs = rig.events()[0]["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["tokens"].back(), "bytes:\\x80") << logprobs;
+  EXPECT_EQ(logprobs["top_logprobs"].back().size(), 2u);
+  EXPECT_EQ(logprobs["text_offset"].back(), 1) << "the character that it ends";
+}
+
 TEST(Answer, LogprobsInBothForms) {
   const auto ids = small_tokenizer()->encode("One two");
   Emitted emitted{.token = ids, .finish = FinishReason::length};
