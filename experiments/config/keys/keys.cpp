@@ -413,7 +413,7 @@ std::vector<KeySpec> request_keys() {
       KEY(measure.verify_lossless, "Compare every output with the baseline cell's."),
       KEY(measure.level,
           "Where the clock stands: engine is in this process, http a client of a server (section server)."),
-      KEY(measure.block_seed, "Seed of the order in which the cells of one load take turns.", {.min = 0}),
+      KEY(measure.block_seed, "Seed of the order in which the cells of one load take turns; that of its first cell.", {.min = 0}),
       KEY(measure.record_drafts,
           "After warming up, a pass over all requests that is not measured, whose drafts go to the cell's "
           "drafts.jsonl, for proposer replay.",
@@ -474,7 +474,7 @@ std::vector<KeySpec> sweep_keys() {
           {.type = KeyType::assignment}),
       KEY(sweep.on_error, "What a failed cell does to the rest of the sweep."),
       KEY(sweep.max_failures, "Failed cells after which the sweep stops.", {.min = 1, .max = 100000, .unit = "cells"}),
-      KEY(sweep.cell_timeout_s, "Time after which a cell counts as failed.",
+      KEY(sweep.cell_timeout_s, "Time of one pass of a cell after which the cell counts as failed.",
           {.min = 0, .max = 1e7, .above_min = true, .unit = "s"}),
   };
 }

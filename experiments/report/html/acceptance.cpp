@@ -158,9 +158,11 @@ std::string along_output(const Report& report) {
 std::string others_text(int others, int equal) {
   if (others == 0) return "";
   const std::string cells = counted(others, "cell") + " not shown";
-  return fmt::format(
-      " {} the same acceptance as the one shown for their proposer and k.",
-      equal == others && others > 1 ? "All " + cells + " have" : fmt::format("Of {}, {} have", cells, equal));
+  return fmt::format(" {} the same acceptance as the one shown for {} proposer and k.",
+                     others == 1       ? fmt::format("The cell not shown {}", equal == 1 ? "has" : "has not")
+                     : equal == others ? "All " + cells + " have"
+                                       : fmt::format("Of {}, {}", cells, counted(equal, "has", "have")),
+                     others == 1 ? "its" : "their");
 }
 
 }  // namespace
