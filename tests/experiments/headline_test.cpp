@@ -129,6 +129,11 @@ TEST(Headline, SaysHowFarARunCame) {
   EXPECT_EQ(said[2], "VALID so far: 1 cell lossless (100 tokens, 0 mismatches).");
   EXPECT_EQ(headline(run_of({not_run(plain(kSlow))})),
             (std::vector<std::string>{"Not finished: 0 of 1 cell ran; 1 did not run.", "Nothing was measured."}));
+  CellResult broken = plain(kSlow);
+  broken.status = CellStatus::failed;
+  broken.repetitions.clear();
+  EXPECT_EQ(headline(run_of({broken})),
+            std::vector<std::string>{"Nothing was measured: 1 cell failed; see the reasons in the table."});
 }
 
 TEST(Headline, EndsWithWhatElseDecides) {

@@ -546,8 +546,14 @@ RunVerdict make_verdict(const VerdictView& view) {
   if (!out.validity.is_valid()) lead(validity_text(view, out.validity));
   Texts speeds = fastest_texts(view);
   std::ranges::move(latency_texts(view), std::back_inserter(speeds));
+  const RunSummary& counts = view.summary();
   if (speeds.empty())
-    lead(view.summary().done == 0 ? "Nothing was measured." : "No cell can be ranked; see the reasons in the table.");
+    lead(counts.done > 0 ? "No cell can be ranked; see the reasons in the table."
+         : counts.finished() && counts.failed > 0
+             ? fmt::format("Nothing was measured: {} failed; see the reasons in the "
+                           "table.",
+                           counted(counts.failed, "cell"))
+             : "Nothing was measured.");
   lead_and_tell(VerdictKind::best, std::move(speeds));
   if (out.validity.is_valid()) lead(validity_text(view, out.validity));
   lead_and_tell(VerdictKind::caution, unreached_texts(view));

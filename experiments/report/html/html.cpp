@@ -58,6 +58,7 @@ std::string verdict_box(const RunVerdict& verdict) {
   for (const std::string& text : verdict.headline)
     out +=
         fmt::format("<li class=\"{}\">{}</li>", text.starts_with("INVALID") ? "best bad" : "best", html_escaped(text));
+  if (verdict.details.empty()) return out + "</ul></div>\n";
   out += "</ul><details><summary>Details</summary><ul>";
   for (const VerdictSentence& v : verdict.details)
     out += fmt::format("<li class=\"{}{}\">{}</li>", to_string(v.kind), v.bad ? " bad" : "", html_escaped(v.text));

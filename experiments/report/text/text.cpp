@@ -250,7 +250,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   const RunVerdict verdict = make_verdict(view);
   for (const std::string& text : verdict.headline) add("  " + printable(text), 4);
   if (show_command.empty()) {
-    out += "\n  Details\n";
+    if (!verdict.details.empty()) out += "\n  Details\n";
     for (const VerdictSentence& v : verdict.details) add("  - " + printable(v.text), 4);
     add("\n  Columns: " + legend_text(all), 4);
   } else {
@@ -281,7 +281,7 @@ std::string summary_markdown(const RunResult& run, const RunSummary& summary) {
   const VerdictView view(run, summary);
   const RunVerdict verdict = make_verdict(view);
   for (const std::string& text : verdict.headline) out += "- " + markdown_text(text) + "\n";
-  out += "\nDetails:\n\n";
+  if (!verdict.details.empty()) out += "\nDetails:\n\n";
   for (const VerdictSentence& v : verdict.details) out += "- " + markdown_text(v.text) + "\n";
   if (const std::string gpus = gpus_text(run); !gpus.empty()) out += "\nGPUs: " + markdown_text(gpus) + "\n";
   if (const std::string flips = flips_of_run(run); !flips.empty())
