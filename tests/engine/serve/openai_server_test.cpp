@@ -152,7 +152,6 @@ void expect_others_unchanged(const FakeRigOptions& options, int rounds) {
 // The text thread looks into grammars, and lets some go, while the engine's thread asks them for masks.
 TEST(OpenAiServer, ManyAnswersInFormsAtOnce) {
   FakeRigOptions options = with_drafts();
-  options.rule = VerifyRule::coupled;  // these requests sample
   options.model.vocab_size = test::small_tokenizer()->vocab_size();
   options.model.eos = {options.model.vocab_size - 1};
   OpenAiServerOptions served;

@@ -18,6 +18,7 @@ inline FakeRigOptions with_drafts(int draft_len = 3) {
   FakeRigOptions options;
   options.model.num_blocks = 64;
   options.draft_len = draft_len;
+  options.rule = VerifyRule::coupled;  // requests sample as they like
   options.proposer = FakeProposer::Options{};
   return options;
 }
