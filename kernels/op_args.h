@@ -85,7 +85,7 @@ struct GemmArgs {
   bool add = false;             // not with glu
   bool glu = false;
   Activation activation = Activation::silu;
-  const PackedWeight* reader = nullptr;  // set: only the next gemm with this weight reads y, which may stay unwritten
+  const PackedWeight* reader = nullptr;  // set: only the next product reads y, by this weight: y may stay unwritten
   const PeerSum* sum = nullptr;          // set: y is this rank's part of that sum, for a norm (Communicator::next_sum)
   bool attention_follows = false;        // the next op is attention over y, for which a device may leave room
 };

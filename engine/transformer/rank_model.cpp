@@ -321,15 +321,17 @@ RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, Ma
     const LayerVectors& vectors = layer_vectors_[i];
     const bool drops_rows =
         last_stage() && i + 1 == num_layers && !taps_last_residual() && int(batch.logit_row.size()) < batch.num_rows();
+    // Of parallel branches the MLP's products come between attention and the product that reads it.
+    const bool is_parallel = spec.block == BlockLayout::parallel;
     MatView attended = attention_block(branch_input(spec, stream, vectors.attn_norm), i, rows, batch,
-                                       drops_rows ? nullptr : layer.o.get());
+                                       drops_rows || is_parallel ? nullptr : layer.o.get());
     tap(index, stream.residual);  // to which the norm before attention has added what was pending
     if (drops_rows) {
       keep_logit_rows(batch, stream);
       if (batch.logit_row.empty()) return stream;
       attended = keep_logit_rows(batch, attended);
     }
-    if (spec.block == BlockLayout::parallel) {
+    if (is_parallel) {
       const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i);
       add_parallel_branches(stream, attended, hidden, i);
       continue;
@@ -523,7 +525,9 @@ void RankModel::norm_heads(const AttentionSpec& spec, const LayerVectors& vector
 }
 
 MatView RankModel::mlp_block(const BranchInput& input, size_t layer) {
-  const MlpSpec& spec = spec_.layer(weights_.plan.layer_begin + int(layer)).mlp;
+  const LayerSpec& layer_spec = spec_.layer(weights_.plan.layer_begin + int(layer));
+  const MlpSpec& spec = layer_spec.mlp;
+  const bool down_follows = layer_spec.block != BlockLayout::parallel;  // else attention's own product does
   const LayerWeights& weights = weights_.layers[layer];
   const MatView hidden = mlp_.row_range(0, input.x.rows);
   const bool gated = spec.kind == MlpKind::gated;
@@ -532,7 +536,7 @@ MatView RankModel::mlp_block(const BranchInput& input, size_t layer) {
                    .y = hidden,
                    .glu = gated,
                    .activation = spec.activation,
-                   .reader = gated ? weights.down.get() : nullptr});
+                   .reader = gated && down_follows ? weights.down.get() : nullptr});
   if (!gated) backend_.activation({.x = hidden, .activation = spec.activation});
   return hidden;
 }
