@@ -304,6 +304,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
     // For others to share, unless the proposer has nothing in it.
     if (!proposer_ || !proposer_->uses_target_pages())
       pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
+    if (proposer_) proposer_->observe_last(seq, verdict);
     finish(*request, out.finish);
   }
   emitted.push_back(std::move(out));

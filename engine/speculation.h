@@ -89,9 +89,11 @@ class Proposer {
   virtual void launched(const std::shared_ptr<const Batch>& /*batch*/, std::span<const Sequence* const> /*sequences*/) {
   }
 
-  /// What became of the drafts of `seq`, whose tokens hold the outcome already. A sequence that ends with it is told by
-  /// end() alone.
+  /// What became of the drafts of `seq`, whose tokens hold the outcome already. Of a step with which it ends
+  /// observe_last() comes in place of it, then end().
   virtual void observe(const Sequence& /*seq*/, const Verdict& /*verdict*/) {}
+  /// For counts: nothing follows the sequence any more.
+  virtual void observe_last(const Sequence& /*seq*/, const Verdict& /*verdict*/) {}
 
   /// Of the oldest batch that was launched and not yet settled, all has been observed.
   virtual void settled() {}

@@ -58,14 +58,23 @@ void CascadeProposer::propose(std::span<const DraftRequest> requests, std::span<
   }
 }
 
+void CascadeProposer::count(const Sequence& seq, const Verdict& verdict) {
+  const auto drafted = drafted_by_.find(seq.id);
+  if (drafted == drafted_by_.end() || verdict.num_drafts == 0) return;
+  StageStats& counts = counts_[drafted->second];
+  ++counts.proposals;
+  counts.drafted += verdict.num_drafts;
+  counts.accepted += int64_t(verdict.path.size());
+}
+
 void CascadeProposer::observe(const Sequence& seq, const Verdict& verdict) {
-  if (const auto drafted = drafted_by_.find(seq.id); drafted != drafted_by_.end() && verdict.num_drafts > 0) {
-    StageStats& counts = counts_[drafted->second];
-    ++counts.proposals;
-    counts.drafted += verdict.num_drafts;
-    counts.accepted += int64_t(verdict.path.size());
-  }
+  count(seq, verdict);
   for (const auto& stage : stages_) stage->observe(seq, verdict);
+}
+
+void CascadeProposer::observe_last(const Sequence& seq, const Verdict& verdict) {
+  count(seq, verdict);
+  for (const auto& stage : stages_) stage->observe_last(seq, verdict);
 }
 
 void CascadeProposer::prefill(std::span<const Sequence* const> sequences) {

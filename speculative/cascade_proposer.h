@@ -33,6 +33,7 @@ class CascadeProposer final : public Proposer {
   bool uses_target_pages() const override;
   void launched(const std::shared_ptr<const Batch>& batch, std::span<const Sequence* const> sequences) override;
   void observe(const Sequence& seq, const Verdict& verdict) override;
+  void observe_last(const Sequence& seq, const Verdict& verdict) override;
   void settled() override;
   void swap_kv(std::span<const BlockSwap> swaps) override;
   void end(const Sequence& seq) override;
@@ -40,6 +41,9 @@ class CascadeProposer final : public Proposer {
   ProposerStats stats() const override;
 
  private:
+  /// Into the books of the stage whose drafts these were.
+  void count(const Sequence& seq, const Verdict& verdict);
+
   bool is_confident(const DraftTree& draft) const;
 
   const std::vector<std::unique_ptr<Proposer>> stages_;

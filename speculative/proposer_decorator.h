@@ -25,6 +25,7 @@ class ProposerDecorator : public Proposer {
     inner_->launched(batch, sequences);
   }
   void observe(const Sequence& seq, const Verdict& verdict) override { inner_->observe(seq, verdict); }
+  void observe_last(const Sequence& seq, const Verdict& verdict) override { inner_->observe_last(seq, verdict); }
   void settled() override { inner_->settled(); }
   void swap_kv(std::span<const BlockSwap> swaps) override { inner_->swap_kv(swaps); }
   void end(const Sequence& seq) override { inner_->end(seq); }

@@ -164,6 +164,9 @@ class ConflictFinder {
       add("engine.scheduler.run_ahead", {"engine.parallel.pp"},
           "run_ahead goes with one pipeline stage, found pp {}: the stages' micro-batches are in flight already",
           engine.parallel.pp);
+    if (scheduler.run_ahead && engine.parallel.pp_microbatches.value_or(1) > 1)
+      add("engine.scheduler.run_ahead", {"engine.parallel.pp_microbatches"},
+          "run_ahead goes with one micro-batch, found pp_microbatches {}", *engine.parallel.pp_microbatches);
     if (scheduler.max_model_len && config_.sampling.max_tokens >= *scheduler.max_model_len)
       add("sampling.max_tokens", {"engine.scheduler.max_model_len"},
           "sampling.max_tokens {} leaves no room for a prompt in max_model_len {}", config_.sampling.max_tokens,

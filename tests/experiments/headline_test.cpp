@@ -132,6 +132,8 @@ TEST(Headline, SaysHowFarARunCame) {
   CellResult broken = plain(kSlow);
   broken.status = CellStatus::failed;
   broken.repetitions.clear();
+  const RunResult all_broken = run_of({broken});
+  EXPECT_FALSE(make_verdict(VerdictView(all_broken, summarize(all_broken))).validity.is_valid());
   EXPECT_EQ(headline(run_of({broken})),
             std::vector<std::string>{"Nothing was measured: 1 cell failed; see the reasons in the table."});
 }

@@ -196,6 +196,17 @@ TEST(Metrics, OtherRequestsAreNotCompared) {
   EXPECT_FALSE(s.rankable);
 }
 
+TEST(Metrics, OtherLengthsAreNotCompared) {
+  RunResult run = pair_run();
+  run.cells[0].requested["sampling"] = {{"max_tokens", 4}};
+  run.cells[1].requested["sampling"] = {{"max_tokens", 4}};
+  EXPECT_TRUE(summarize(run).cells[1].speedup);
+  run.cells[1].requested["sampling"]["max_tokens"] = 52;
+  const CellSummary s = summarize(run).cells[1];
+  EXPECT_FALSE(s.speedup);
+  EXPECT_EQ(s.not_rankable, "other sampling than the baseline's");
+}
+
 TEST(Metrics, OnlyHonestCellsAreRanked) {
   const auto rankable = [](auto change) {
     RunResult run = pair_run();

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/json_io.h"
 #include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/statistics/noise.h"
 #include "speculative/proposer_entry.h"
@@ -43,6 +44,13 @@ bool same_requests(const CellResult& a, const CellResult& b) {
     if (request_set(a.repetitions[i]) != request_set(b.repetitions[i])) return false;
   }
   return pairs > 0;
+}
+
+/// Lengths, temperature and the like; where a record does not say, the same.
+bool same_sampling(const CellResult& a, const CellResult& b) {
+  const nlohmann::json *const of_a = find_value(a.requested, "sampling"), *const of_b =
+                                                                              find_value(b.requested, "sampling");
+  return !of_a || !of_b || *of_a == *of_b;
 }
 
 void count_acceptance(const RequestRecord& q, std::vector<std::vector<int64_t>>& histogram) {
@@ -128,8 +136,10 @@ std::string why_not_rankable(const CellResult& cell) {
 
 void compare_with_baseline(const CellResult& cell, const CellResult& baseline, const CellSummary& base,
                            CellSummary& out) {
-  if (!same_requests(cell, baseline)) {
-    if (out.not_rankable.empty()) out.not_rankable = "other requests than the baseline's";
+  const bool asks_the_same = same_sampling(cell, baseline);
+  if (!asks_the_same || !same_requests(cell, baseline)) {
+    if (out.not_rankable.empty())
+      out.not_rankable = asks_the_same ? "other requests than the baseline's" : "other sampling than the baseline's";
     out.rankable = false;
     return;
   }

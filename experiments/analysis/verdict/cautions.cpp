@@ -141,6 +141,7 @@ Validity validity_of(const VerdictView& view) {
   for (const CellSummary* const s : cells_that_ran(view))
     if (view.cell(*s).certificate.status == CertificateStatus::fail) lossy.push_back(s);
   Validity out;
+  if (view.summary().done == 0) out.reasons.push_back("nothing was measured");
   if (lossy.size() == 1) out.reasons.push_back(view.label(*lossy.front()) + " is not lossless");
   if (lossy.size() > 1) out.reasons.push_back(fmt::format("{} cells are not lossless", lossy.size()));
   int without_baseline = 0;

@@ -104,6 +104,10 @@ TEST_F(CascadeTest, CountsVerifiedDraftsByTheirStage) {
   EXPECT_EQ(stats.stages[1].drafted, 0);
   EXPECT_EQ(stats.stages[2].drafted, 1);
   EXPECT_EQ(stats.stages[2].accepted, 0);
+  // the step that ends a request counts, too
+  cascade_->observe_last(seqs_[2], {.path = {0}, .token = {30, 7}, .num_drafts = 1, .depth = 1});
+  EXPECT_EQ(cascade_->stats().stages[2].drafted, 2);
+  EXPECT_EQ(cascade_->stats().stages[2].accepted, 1);
 }
 
 TEST_F(CascadeTest, EveryStageHearsAll) {
