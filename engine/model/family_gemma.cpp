@@ -36,6 +36,7 @@ constexpr WeightTable kGemmaTable{
     .sites = kGemmaSites, .prefixes = kGemmaPrefixes, .ignored_suffixes = kRotaryRecomputed};
 
 constexpr RealRange kCap{0.0, 1e6};
+constexpr double kUsualLogitCap = 30.0, kUsualAttentionCap = 50.0;  // of Gemma 2
 
 ModelSpec parse_gemma_like(const ConfigReader& config) {
   ModelSpec spec = parse_llama_like(config);
@@ -58,6 +59,10 @@ ModelSpec parse_gemma_like(const ConfigReader& config) {
 
 ModelSpec parse_gemma2(const ConfigReader& config) {
   ModelSpec spec = parse_gemma_like(config);
+  // null is no cap, as in Gemma2Config
+  if (!config.mentions("final_logit_softcapping")) spec.logit_softcap = float(kUsualLogitCap);
+  if (!config.mentions("attn_logit_softcapping"))
+    for (LayerSpec& layer : spec.layers) layer.attention.softcap = float(kUsualAttentionCap);
   set_windows(config, config.integer("sliding_window", kPositions, 4096), spec,
               [](int layer) { return layer % 2 == 0; });
   return spec;
@@ -80,6 +85,9 @@ void parse_gemma3_ropes(const ConfigReader& config, ModelSpec& spec) {
 
 ModelSpec parse_gemma3(const ConfigReader& config) {
   ModelSpec spec = parse_gemma_like(config);
+  if (config.boolean("use_bidirectional_attention", false))
+    fail(ExitCode::usage, "{}: true: attention to later tokens is not supported; expected false",
+         config.where("use_bidirectional_attention"));
   const int pattern = config.integer("sliding_window_pattern", {1, kLayers.max}, 6);
   set_windows(config, config.integer("sliding_window", kPositions, 4096), spec,
               [&](int layer) { return (layer + 1) % pattern != 0; });
@@ -159,8 +167,8 @@ void set_default(nlohmann::json& config, const char* key, double value) {
 
 void complete_gemma2(const GgufFile& file, nlohmann::json& config) {
   if (!config.contains("sliding_window")) config["sliding_window"] = 4096;
-  set_default(config, "attn_logit_softcapping", 50.0);
-  set_default(config, "final_logit_softcapping", 30.0);
+  set_default(config, "attn_logit_softcapping", kUsualAttentionCap);
+  set_default(config, "final_logit_softcapping", kUsualLogitCap);
   complete_gemma(file, {.architecture = "gemma2", .window_period = 2, .layers_of_27b = 46}, config);
 }
 

@@ -21,13 +21,15 @@ constexpr std::array kActivations = {
 
 constexpr RealRange kScale{0.0, 1e6};
 
-void parse_yarn(const ConfigReader& rope, int max_position, RopeSpec& spec) {
+/// YaRN (Peng et al. 2023). `original`: original_max_position_embeddings beside the scaling, 0 where there is none.
+void parse_yarn(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
   const auto magnitude = [](double scale, double weight) {
     return scale <= 1 ? 1.0 : 0.1 * weight * std::log(scale) + 1;
   };
   spec.scaling = RopeScaling::yarn;
   spec.factor = rope.real("factor", kFactor);
-  spec.original_max_position = rope.integer("original_max_position_embeddings", kPositions, max_position);
+  spec.original_max_position =
+      rope.integer("original_max_position_embeddings", kPositions, original > 0 ? original : max_position);
   spec.beta_fast = rope.real("beta_fast", kFactor, 32.0);
   spec.beta_slow = rope.real("beta_slow", kFactor, 1.0);
   spec.truncate = rope.boolean("truncate", true);
@@ -37,7 +39,7 @@ void parse_yarn(const ConfigReader& rope, int max_position, RopeSpec& spec) {
   spec.attention_factor = rope.real("attention_factor", kScale, usual);
 }
 
-/// LongRoPE (Ding et al. 2024). `original`: original_max_position_embeddings beside the scaling, 0 where there is none.
+/// LongRoPE (Ding et al. 2024). original: as in parse_yarn.
 void parse_longrope(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
   spec.scaling = RopeScaling::longrope;
   spec.short_factor = rope.reals("short_factor", kFactor);
@@ -54,7 +56,7 @@ void parse_longrope(const ConfigReader& rope, int max_position, int original, Ro
   spec.attention_factor = rope.real("attention_factor", kScale, usual);
 }
 
-/// original: as in parse_longrope.
+/// original: as in parse_yarn.
 void parse_rope_scaling(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
   const char* key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text(key, "default");
@@ -69,7 +71,7 @@ void parse_rope_scaling(const ConfigReader& rope, int max_position, int original
   } else if (type == "llama3") {
     spec.scaling = RopeScaling::llama3;
   } else if (type == "yarn") {
-    return parse_yarn(rope, max_position, spec);
+    return parse_yarn(rope, max_position, original, spec);
   } else if (type == "longrope" || type == "su") {
     return parse_longrope(rope, max_position, original, spec);
   } else {

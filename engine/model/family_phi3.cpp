@@ -29,6 +29,7 @@ constexpr WeightTable kPhi3Table{
 
 ModelSpec parse_phi3(const ConfigReader& config) {
   ModelSpec spec = parse_llama_like(config);
+  if (!config.has("rms_norm_eps")) spec.norm.eps = 1e-5f;
   const int window = config.integer("sliding_window", kPositions, 0);
   for (LayerSpec& layer : spec.layers) layer.attention.window = window;
   spec.table = &kPhi3Table;

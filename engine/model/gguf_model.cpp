@@ -110,11 +110,17 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
   const json factor = number("scaling.factor", GgufKey::Kind::real);
   const json original = number("scaling.original_context_length", GgufKey::Kind::integer);
   const json attention = number("scaling.attn_factor", GgufKey::Kind::real);
-  std::string type = "none";
+  std::string type = factor.is_null() ? "none" : "linear";  // of files that do not say
   if (const GgufValue* const value = file.find(architecture + ".rope.scaling.type"))
     type = value->strings().empty() ? value->text() : std::string(value->strings()[0]);
+  const auto refuse = [&](std::string_view what) {
+    fail(ExitCode::model_file, "{}: {} beside {}.rope.scaling.type {} is not supported", file.path().string(), what,
+         architecture, type);
+  };
+  const bool scales = type != "none" && !factor.is_null() && factor != 1.0;
   json scaling;
   if (const std::vector<float> all = float_tensor(file, "rope_freqs.weight"); !all.empty()) {
+    if (scales) refuse("rope_freqs.weight");
     if (std::all_of(all.begin(), all.end(), [](float each) { return each == 1.0f; })) return;
     const auto llama3 = as_llama3(all, config.value("rope_theta", 10000.0));
     scaling = llama3 ? *llama3 : longrope(all, all);
@@ -128,10 +134,14 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
   } else if (const json old = number("scale_linear", GgufKey::Kind::real); !old.is_null() && old != 1.0) {
     scaling = {{"rope_type", "linear"}, {"factor", old}};
   }
+  const bool has_magnitude = !attention.is_null() && attention != 1.0;
+  if (has_magnitude && (scaling.is_null() || scaling["rope_type"] == "linear")) refuse("rope.scaling.attn_factor");
   if (scaling.is_null()) return;
   if (!original.is_null() && !scaling.contains("original_max_position_embeddings") && scaling["rope_type"] != "linear")
     scaling["original_max_position_embeddings"] = original;
-  if (!attention.is_null()) scaling["attention_factor"] = attention;
+  // llama.cpp multiplies YaRN's own by it
+  const double usual = scaling["rope_type"] == "yarn" && scales ? 1 + 0.1 * std::log(factor.get<double>()) : 1;
+  if (!attention.is_null()) scaling["attention_factor"] = attention.get<double>() * usual;
   config["rope_scaling"] = scaling;
 }
 
@@ -169,6 +179,9 @@ json gguf_config(const GgufFile& file) {
       !experts.is_null() && experts != 0)
     fail(ExitCode::model_file, "{}: {}.expert_count is {}; models with experts are not supported", source, architecture,
          experts.dump());
+  if (const GgufValue* const causal = file.find(architecture + ".attention.causal"); causal && !causal->is_true())
+    fail(ExitCode::model_file, "{}: {}.attention.causal is {}; attention to later tokens is not supported", source,
+         architecture, causal->text());
   json config = {{"architectures", {std::string(family.architecture)}},
                  {"model_type", std::string(gguf.model_type)},
                  {"torch_dtype", "bfloat16"},

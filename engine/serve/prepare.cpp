@@ -32,7 +32,8 @@ std::vector<int32_t> encode_chat(const ChatPrompt& chat, bool add_special, const
 
 std::vector<int32_t> encode_prompt(PromptText& prompt, bool add_special, const ServedModel& model) {
   if (auto* const ids = std::get_if<std::vector<int32_t>>(&prompt)) return std::move(*ids);
-  return model.tokenizer->encode(std::get<std::string>(prompt), {.parse_special = false, .add_special = add_special});
+  // who renders a template himself writes its tokens
+  return model.tokenizer->encode(std::get<std::string>(prompt), {.parse_special = true, .add_special = add_special});
 }
 
 /// The output that the request may have; throws where it does not fit.
@@ -129,7 +130,7 @@ std::string tokenize_body(std::string_view body, const RequestRules& rules, cons
     tokens = encode_chat(*chat, request.add_special_tokens, model);
   else
     tokens = model.tokenizer->encode(std::get<std::string>(request.prompt),
-                                     {.parse_special = false, .add_special = request.add_special_tokens});
+                                     {.parse_special = true, .add_special = request.add_special_tokens});
   Json answer = {{"count", tokens.size()}, {"max_model_len", max_model_len}, {"tokens", tokens}};
   Json& texts = answer["token_strs"] = nullptr;
   if (request.return_token_texts) {

@@ -65,7 +65,7 @@ std::vector<EncodedPrompt> encode_prompts(const std::vector<Prompt>& prompts, co
         messages.push_back({{"role", message.role}, {"content", message.content}});
       out.tokens = tokenizer.encode(chat->render(messages, {.add_generation_prompt = true}), {.parse_special = true});
     } else {
-      out.tokens = tokenizer.encode(prompt.plain_text(), {.add_special = true});
+      out.tokens = tokenizer.encode(prompt.plain_text(), {.parse_special = true, .add_special = true});
     }
     encoded.push_back(std::move(out));
   }

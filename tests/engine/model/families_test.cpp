@@ -66,6 +66,25 @@ TEST(Families, Gemma3TurnsLayersWithAWindowAtTheirOwnBase) {
   refuses({{"architectures", {"Gemma3ForConditionalGeneration"}}}, {"text_config is missing"});
 }
 
+TEST(Families, AbsentKeysMeanWhatTheFamilyMeans) {
+  const ModelSpec gemma = parse(llama_like("Gemma2ForCausalLM", json::object()));
+  EXPECT_EQ(gemma.logit_softcap, 30.0f);
+  EXPECT_EQ(gemma.layer(0).attention.softcap, 50.0f);
+  json without = llama_like("Gemma2ForCausalLM", json::object());
+  without["attn_logit_softcapping"] = nullptr;
+  without["final_logit_softcapping"] = nullptr;
+  EXPECT_EQ(parse(without).logit_softcap, 0.0f);
+  EXPECT_EQ(parse(without).layer(1).attention.softcap, 0.0f);
+  EXPECT_EQ(parse(llama_like("Gemma3ForCausalLM", json::object())).logit_softcap, 0.0f);
+  json phi3 = llama_like("Phi3ForCausalLM", json::object());
+  phi3.erase("rms_norm_eps");
+  EXPECT_EQ(parse(phi3).norm.eps, 1e-5f);
+  const ModelSpec yarn =
+      parse(llama_like("LlamaForCausalLM", {{"original_max_position_embeddings", 16},
+                                            {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}));
+  EXPECT_EQ(yarn.rope.original_max_position, 16);
+}
+
 TEST(Families, LayoutsFollowTheConfiguration) {
   const json gpt2 = {{"architectures", {"GPT2LMHeadModel"}},
                      {"n_embd", 32},
@@ -97,6 +116,8 @@ TEST(Families, RefuseWhatTheForwardPassLacks) {
   refuses({{"architectures", {"GPT2LMHeadModel"}}, {"add_cross_attention", true}},
           {"add_cross_attention: true: cross-attention is not supported"});
   refuses(llama_like("Gemma2ForCausalLM", {{"attention_bias", true}}), {"attention_bias", "expected false"});
+  refuses(llama_like("Gemma3ForCausalLM", {{"use_bidirectional_attention", true}}),
+          {"use_bidirectional_attention: true", "not supported"});
   refuses(llama_like("LlamaForCausalLM", {{"rope_scaling", {{"rope_type", "mrope"}}}}),
           {"unsupported rope type 'mrope'", "yarn, longrope"});
   refuses(llama_like("LlamaForCausalLM",

@@ -103,6 +103,28 @@ TEST_F(GgufModel, OtherFactorsOfFrequenciesAreAListOfThem) {
   refuses({"rope_freqs.weight holds -2.5; expected numbers above 0"}, bad);
 }
 
+TEST_F(GgufModel, ScalingsAreWhatLlamaCppMakesOfThem) {
+  GgufWriter untyped = tiny();
+  untyped.add("llama.rope.scaling.factor", 4.0f);
+  EXPECT_EQ(config(untyped)["rope_scaling"], (json{{"rope_type", "linear"}, {"factor", 4.0}}));
+  GgufWriter yarn = tiny();
+  yarn.add("llama.rope.scaling.type", "yarn");
+  yarn.add("llama.rope.scaling.factor", 4.0f);
+  yarn.add("llama.rope.scaling.attn_factor", 0.5f);
+  EXPECT_NEAR(config(yarn)["rope_scaling"]["attention_factor"].get<double>(), 0.5 * (1 + 0.1 * std::log(4.0)), 1e-9);
+  GgufWriter both = tiny();
+  both.add("llama.rope.scaling.type", "linear");
+  both.add("llama.rope.scaling.factor", 4.0f);
+  both.add_tensor({.name = "rope_freqs.weight", .shape = {2}, .values = {1.5f, 2.5f}});
+  refuses({"rope_freqs.weight beside llama.rope.scaling.type linear is not supported"}, both);
+  GgufWriter louder = tiny();
+  louder.add("llama.rope.scaling.attn_factor", 0.5f);
+  refuses({"rope.scaling.attn_factor beside llama.rope.scaling.type none is not supported"}, louder);
+  GgufWriter both_ways = tiny();
+  both_ways.add("llama.attention.causal", false);
+  refuses({"llama.attention.causal is", "later tokens"}, both_ways);
+}
+
 TEST_F(GgufModel, ANumberForEachLayerMayBeTheSame) {
   const auto with_heads = [](const std::vector<int32_t>& heads) {
     GgufWriter writer;

@@ -258,6 +258,12 @@ TEST(OpenAiServer, TextsAndIdsOfTheTokenizer) {
   const Json tokens = Json::parse(rig.ask("POST", "/tokenize", R"({"prompt": "Hello world"})").body);
   EXPECT_EQ(tokens["tokens"], ids);
   EXPECT_EQ(tokens["count"], ids.size());
+  // Who renders a template himself writes its tokens.
+  const std::string rendered = "<|user|>Hello<|end|>";
+  const Json with_marks = Json::parse(rig.ask("POST", "/tokenize", Json{{"prompt", rendered}}.dump()).body);
+  EXPECT_EQ(with_marks["tokens"],
+            test::small_tokenizer()->encode(rendered, {.parse_special = true, .add_special = true}));
+  EXPECT_NE(with_marks["tokens"], test::small_tokenizer()->encode(rendered, {.add_special = true}));
   EXPECT_EQ(tokens["max_model_len"], 96);
   const Json text = Json::parse(rig.ask("POST", "/detokenize", R"({"tokens": [1, 2]})").body);
   EXPECT_EQ(text["prompt"], test::small_tokenizer()->decode(std::vector<int32_t>{1, 2}));
