@@ -96,10 +96,11 @@ DraftRecord read_draft_record(const std::filesystem::path& file, int vocab_size)
     const size_t end = std::min(left.find('\n'), left.size());
     line.text = left.substr(0, end);
     left.remove_prefix(std::min(end + 1, left.size()));
+    if (line.text.ends_with('\r')) line.text.remove_suffix(1);
     if (line.number > 1 && line.text.empty()) continue;
     const std::string source = fmt::format("{}:{}", file.string(), line.number);
     if (line.number == 1) {
-      if (line.text != json{{kForm, 1}}.dump())
+      if (const json head = json::parse(line.text, nullptr, false); head.is_discarded() || head != json{{kForm, 1}})
         line.refuse(
             fmt::format("no record of drafts: expected {}; measure.record_drafts writes one", json{{kForm, 1}}.dump()));
       continue;

@@ -478,9 +478,29 @@ TEST(Config, VariablesKeepTypesAndPathsTheirFolder) {
       std::string::npos);
 }
 
+TEST(Config, AVariableThatTheFileLacksIsNotSet) {
+  const ConfigFiles files;
+  const auto complaint = [&](const char* text, const char* change) -> std::string {
+    try {
+      files.load(text, {.set = {change}});
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const char* const has_one = R"({"vars": {"length": 4}, "sampling": {"max_tokens": 8}})";
+  EXPECT_TRUE(complaint(has_one, "vars.lenght=96")
+                  .starts_with("--set: error: unknown variable \"lenght\" (did you mean \"length\"?)\n"));
+  EXPECT_EQ(complaint(has_one, "vars.length=96"), "");
+  EXPECT_TRUE(
+      complaint("{}", "vars.length=96").starts_with("--set: error: unknown variable \"length\": the file has none"));
+  EXPECT_EQ(complaint(R"({"name": "n-${length}"})", "vars.length=96"), "") << "it is asked for";
+}
+
 TEST(Config, SetProfileAndAxis) {
   const ConfigFiles files;
-  const std::string text = R"({"load": {"concurrency": 4}, "measure": {"warmup_requests": "=2*concurrency"},
+  const std::string text =
+      R"({"vars": {"x": 0}, "load": {"concurrency": 4}, "measure": {"warmup_requests": "=2*concurrency"},
     "sampling": {"stop_token_ids": [5]}, "sweep": {"axes": {"tp": [1, 2]}},
     "profiles": {"quick": {"sampling": {"max_tokens": 7, "+stop_token_ids": [6]}, "sweep": {"axes": {"-tp": true, "pp": [1, 2]}}}}})";
   const LoadedConfig plain = files.load(text);

@@ -1,5 +1,6 @@
 // What the words of a file become before they are read: the command line lays its own over them, variables get values.
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <sstream>
@@ -113,11 +114,31 @@ void apply_axis(LoadedConfig& loaded, const std::string& text, Diagnostics& diag
   lay_over(loaded, "sweep.axes", std::move(axes), diagnostics);
 }
 
+/// Whether a text of the tree holds `words`.
+bool mentions(const ConfigNode& node, const std::string& words) {
+  return (node.kind == NodeKind::string && node.text.find(words) != std::string::npos) ||
+         std::any_of(node.items.begin(), node.items.end(), [&](const auto& item) { return mentions(item, words); }) ||
+         std::any_of(node.members.begin(), node.members.end(),
+                     [&](const ConfigMember& member) { return mentions(member.value, words); });
+}
+
+/// A variable that the file neither has nor asks for.
+void check_variable(const LoadedConfig& loaded, const std::string& name, const Origin& origin,
+                    Diagnostics& diagnostics) {
+  const ConfigNode* const vars = loaded.tree.find("vars");
+  if ((vars && vars->find(name)) || mentions(loaded.tree, "${" + name + "}")) return;
+  std::vector<std::string> names;
+  for (const ConfigMember& member : vars ? vars->members : std::vector<ConfigMember>()) names.push_back(member.key);
+  diagnostics.add(origin, fmt::format("unknown variable \"{}\"{}", name,
+                                      names.empty() ? ": the file has none" : did_you_mean(name, names)));
+}
+
 void apply_set(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
   const Argument set = read_argument("--set", text);
   ConfigNode value = argument_value(set.value, set.key, set.value_origin);
   if (!set.key) {
     const std::string variable = set.name.substr(std::string_view("vars.").size());
+    check_variable(loaded, variable, set.name_origin, diagnostics);
     ConfigNode vars = ConfigNode::make_object(set.name_origin, {{variable, set.name_origin, std::move(value)}});
     return lay_over(loaded, "vars", std::move(vars), diagnostics);
   }

@@ -34,6 +34,10 @@ TEST(DraftRecord, IsReadAsItIsWritten) {
   const DraftRecord read = read_draft_record(file, 10);
   ASSERT_EQ(read.size(), 1u);
   const RequestDrafts& request = read.at(9);
+  // as other programs write JSON, on other systems
+  std::ofstream(file)
+      << "{\"paceline_drafts\": 1}\r\n{\"request\": 9, \"prompt\": \"0000000000000001\", \"drafts\": []}\r\n";
+  EXPECT_EQ(read_draft_record(file, 10).size(), 1u);
   EXPECT_EQ(request.prompt, record.at(9).prompt);
   EXPECT_EQ(request.line, 2);
   EXPECT_EQ(request.at.at(3).token, (Tokens{7, 8}));
