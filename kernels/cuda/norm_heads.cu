@@ -10,9 +10,9 @@ constexpr int kHeadWarps = 4;
 __global__ void __launch_bounds__(kHeadWarps * 32) norm_heads_kernel(HeadNormArgs args, float* x, int64_t stride) {
   launch_dependents();
   wait_for_predecessor();
-  const int head = int(blockIdx.x) * kHeadWarps + int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  const int head = int(blockIdx.y) * kHeadWarps + int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   if (head >= args.num_heads) return;
-  float* const from = x + int64_t{blockIdx.y} * stride + int64_t{head} * args.head_dim;
+  float* const from = x + int64_t{blockIdx.x} * stride + int64_t{head} * args.head_dim;
   const float* const weight = args.weight + (args.weight_per_head ? int64_t{head} * args.head_dim : 0);
   float mean = 0.0f, squares = 0.0f;
   if (args.kind == NormKind::layer) {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kHeadWarps * 32) norm_heads_kernel(HeadNormArg
 
 void norm_heads(const HeadNormArgs& args, LaunchTo queue) {
   if (args.x.rows == 0) return;
-  launch(norm_heads_kernel, dim3(unsigned((args.num_heads + kHeadWarps - 1) / kHeadWarps), unsigned(args.x.rows)),
+  launch(norm_heads_kernel, dim3(unsigned(args.x.rows), unsigned((args.num_heads + kHeadWarps - 1) / kHeadWarps)),
          dim3(kHeadWarps * 32), 0, queue, args, args.x.f32_row(0), args.x.stride);
 }
 

@@ -59,6 +59,29 @@ TEST_P(FamilyOps, SoftcapMatchesFloat64AndStaysWithinTheCap) {
     }
 }
 
+// More rows than a grid may have blocks in y.
+TEST_P(FamilyOps, RowsBeyondTheGridsSecondDimension) {
+  constexpr int kRows = 70'000, kCols = 8;
+  const std::vector<float> one = random_values(kCols, 5), weight = random_values(kCols, 6);
+  DeviceArray on_device(backend(), weight);
+  const auto last_row_is_first = [&](const auto& op, const char* name) {
+    std::vector<float> x;
+    for (int row = 0; row < kRows; ++row) x.insert(x.end(), one.begin(), one.end());
+    GuardedRows rows(backend(), kRows, kCols, x);
+    op(rows.view());
+    const std::vector<float> got = rows.read();
+    EXPECT_NE(std::vector<float>(got.begin(), got.begin() + kCols), one) << name;
+    EXPECT_TRUE(std::equal(got.begin(), got.begin() + kCols, got.end() - kCols)) << name;
+  };
+  last_row_is_first([&](MatView x) { backend().activation({.x = x, .activation = Activation::silu}); }, "activation");
+  last_row_is_first([&](MatView x) { backend().softcap({.x = x, .cap = 1.5f}); }, "softcap");
+  last_row_is_first(
+      [&](MatView x) {
+        backend().norm_heads({.x = x, .num_heads = 1, .head_dim = kCols, .weight = on_device.data(), .eps = 1e-5f});
+      },
+      "norm_heads");
+}
+
 TEST_P(FamilyOps, EmbedScalesRows) {
   const int d = 21;
   const StoredMatrix table(37, d, DType::bf16, 8);
