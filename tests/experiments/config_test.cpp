@@ -449,54 +449,6 @@ TEST(Config, CirclesAndDeepInheritanceAreErrors) {
   EXPECT_NE(files.complaints("{\"extends\": \"f1.json\"}").find("reads more than 256 files"), std::string::npos);
 }
 
-TEST(Config, VariablesKeepTypesAndPathsTheirFolder) {
-  const ConfigFiles files;
-  files.write("base/a.json", R"({"vars": {"root": "models", "k": 3}})");
-  setenv("PACELINE_TEST_DIR", "/data", 1);
-  const LoadedConfig loaded = files.load(R"({"extends": "base/a.json", "vars": {"on": true, "who": "draft"},
-    "engine": {"target": {"path": "${env:PACELINE_TEST_DIR}/big"}, "kv_cache": {"prefix_caching": "${on}"}},
-    "speculation": {"num_speculative_tokens": "${k}", "proposer": "${who}", "draft": {"path": "${root}/small"}},
-    "workload": {"dataset": "${env:PACELINE_TEST_UNSET:-prompts}/x.jsonl"}, "name": "a$${b}"})",
-                                         {.set = {"name=n"}});
-  EXPECT_EQ(loaded.config.speculation.num_speculative_tokens, 3);
-  EXPECT_EQ(loaded.config.speculation.proposer, "draft");
-  EXPECT_TRUE(loaded.config.engine.kv_cache.prefix_caching);
-  EXPECT_EQ(loaded.config.engine.target.directory, "/data/big");
-  EXPECT_EQ(loaded.config.speculation.of("draft").model->directory, files.folder() / "base/models/small");
-  EXPECT_EQ(loaded.config.workload.file, files.folder() / "prompts/x.jsonl");
-  EXPECT_EQ(loaded.config.name, "n");
-  EXPECT_EQ(loaded.variables, (std::map<std::string, std::string>{{"PACELINE_TEST_DIR", "/data"}}));
-  // a bomb of variables is bounded
-  std::string vars = "\"v0\": \"\"";
-  for (int i = 1; i < 14; ++i) {
-    std::string value;
-    for (int j = 0; j < 10; ++j) value += fmt::format("${{v{}}}", i - 1);
-    vars += fmt::format(", \"v{}\": \"{}\"", i, value);
-  }
-  EXPECT_NE(
-      files.complaints("{\"vars\": {" + vars + "}, \"name\": \"${v13}\"}").find("more than 100,000 substitutions"),
-      std::string::npos);
-}
-
-TEST(Config, AVariableThatTheFileLacksIsNotSet) {
-  const ConfigFiles files;
-  const auto complaint = [&](const char* text, const char* change) -> std::string {
-    try {
-      files.load(text, {.set = {change}});
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  const char* const has_one = R"({"vars": {"length": 4}, "sampling": {"max_tokens": 8}})";
-  EXPECT_TRUE(complaint(has_one, "vars.lenght=96")
-                  .starts_with("--set: error: unknown variable \"lenght\" (did you mean \"length\"?)\n"));
-  EXPECT_EQ(complaint(has_one, "vars.length=96"), "");
-  EXPECT_TRUE(
-      complaint("{}", "vars.length=96").starts_with("--set: error: unknown variable \"length\": the file has none"));
-  EXPECT_EQ(complaint(R"({"name": "n-${length}"})", "vars.length=96"), "") << "it is asked for";
-}
-
 TEST(Config, SetProfileAndAxis) {
   const ConfigFiles files;
   const std::string text =
