@@ -1,7 +1,11 @@
 #include "engine/tokenizer/chat_template.h"
 
+#include <ctime>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "engine/jinja/eval.h"
 #include "engine/text/utf8.h"
@@ -62,7 +66,40 @@ std::string template_of(const nlohmann::json& config, const std::string& file, s
 struct ChatTemplate::Parsed {
   jinja::Template body;
   std::vector<std::pair<std::string, jinja::Value>> special_tokens;
+  bool reads_parts = false;
 };
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+/// A message whose content is a list of texts: with one text.
+OrderedJson joined(OrderedJson message) {
+  if (!message.is_object() || !message.contains("content") || !message["content"].is_array()) return message;
+  std::vector<std::string> texts;
+  for (const OrderedJson& part : message["content"]) {
+    if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) return message;
+    texts.push_back(part["text"]);
+  }
+  message["content"] = fmt::format("{}", fmt::join(texts, "\n"));
+  return message;
+}
+
+/// Whether a list of one text is the text to the template.
+bool reads_parts(const ChatTemplate& chat) {
+  constexpr const char* kText = "What is read?";
+  const auto rendered = [&](const OrderedJson& content) -> std::optional<std::string> {
+    try {
+      return chat.render(OrderedJson::array({{{"role", "user"}, {"content", content}}}), {.now = std::time_t{0}});
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  const auto of_parts = rendered(OrderedJson::array({{{"type", "text"}, {"text", kText}}}));
+  return of_parts && of_parts == rendered(kText);
+}
+
+}  // namespace
 
 ChatTemplate ChatTemplate::load(const std::filesystem::path& model_dir, std::string_view name) {
   if (is_gguf_path(model_dir)) {
@@ -104,8 +141,10 @@ ChatTemplate ChatTemplate::parse(std::string text, std::string source_name,
     for (const auto& [name, token] : special_tokens.items())
       parsed->special_tokens.emplace_back(name, jinja::from_json(token));
   }
+  parsed->reads_parts = true;  // while it is asked
   ChatTemplate result;
-  result.parsed_ = std::move(parsed);
+  result.parsed_ = parsed;
+  parsed->reads_parts = reads_parts(result);
   return result;
 }
 
@@ -117,7 +156,13 @@ std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const R
   };
   if (!messages.is_array()) fail(ExitCode::usage, "messages of a chat: expected an array");
   auto variables = parsed_->special_tokens;
-  variables.emplace_back("messages", value_of("messages", messages));
+  if (parsed_->reads_parts) {
+    variables.emplace_back("messages", value_of("messages", messages));
+  } else {
+    OrderedJson of_texts = OrderedJson::array();
+    for (const OrderedJson& message : messages) of_texts.push_back(joined(message));
+    variables.emplace_back("messages", value_of("messages", of_texts));
+  }
   variables.emplace_back("tools", value_of("tools", options.tools));
   variables.emplace_back("documents", jinja::None{});
   variables.emplace_back("add_generation_prompt", options.add_generation_prompt);

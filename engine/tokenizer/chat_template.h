@@ -41,8 +41,10 @@ class ChatTemplate {
   /// True when load() would find a template.
   static bool exists(const std::filesystem::path& model_dir);
 
-  /// `messages`: an array of objects with role and content. Throws Error(model_file) for whatever the template does
-  /// wrong, limits included, and Error(usage) when it refuses the messages (raise_exception).
+  /// `messages`: an array of objects with role and content: a text, or a list of {"type": "text", "text": …}, which a
+  /// template that reads lists gets as it is and another one as the texts, a line each. Throws Error(model_file) for
+  /// whatever the template does wrong, limits included, and Error(usage) when it refuses the messages
+  /// (raise_exception).
   std::string render(const nlohmann::ordered_json& messages, const RenderOptions& options = {}) const;
 
  private:

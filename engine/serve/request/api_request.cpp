@@ -63,11 +63,11 @@ std::vector<PromptText> prompts_of(const Json* prompt, const RequestRules& rules
   return prompts;
 }
 
-/// A message's content as one string: the texts of its parts, a line each.
+/// A message's content: a text, or texts in parts.
 Json content_of(const std::string& param, const Json& content) {
   if (content.is_string() || content.is_null()) return content;
   if (!content.is_array()) reject_value(param, content, "a string or a list of parts");
-  std::string text;
+  Json parts = Json::array();
   for (size_t i = 0; i < content.size(); ++i) {
     RequestFields part(content[i], fmt::format("{}[{}].", param, i));
     const auto type = part.text("type");
@@ -77,10 +77,9 @@ Json content_of(const std::string& param, const Json& content) {
     const auto words = part.text("text");
     if (!words) reject(part.param("text"), fmt::format("{}: missing", part.param("text")));
     part.finish();
-    if (i > 0) text += '\n';
-    text += *words;
+    parts.push_back({{"type", "text"}, {"text", *words}});
   }
-  return text;
+  return parts;
 }
 
 /// Calls of tools as templates take them: arguments that a client sends as text are the JSON that it holds, where it

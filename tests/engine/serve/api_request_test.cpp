@@ -109,7 +109,7 @@ TEST(ApiRequest, MessagesAreStringsAndTextParts) {
       {"role": "assistant", "content": null, "tool_calls": [{"id": "1"}]}, {"role": "tool", "content": "t", "tool_call_id": "1"}])");
   EXPECT_EQ(
       prompt.messages.dump(),
-      R"([{"role":"system","content":"s","name":"n"},{"role":"user","content":"a\nb"},{"role":"assistant","tool_calls":[{"id":"1"}]},{"role":"tool","content":"t","tool_call_id":"1"}])");
+      R"([{"role":"system","content":"s","name":"n"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","tool_calls":[{"id":"1"}]},{"role":"tool","content":"t","tool_call_id":"1"}])");
   // Arguments come as text, and templates want what it says; what is no object stays as it is.
   const ChatPrompt calls = read(
       R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\"b\": 1, \"a\": [\"K\u00f6ln\"]}"}},

@@ -109,6 +109,17 @@ TEST(ChatTemplate, WhatIsNoFileIsNamedAndNotWaitedFor) {
                      [&] { ChatTemplate::load(large.path()); });
 }
 
+TEST(ChatTemplate, PartsAreAListForTemplatesThatReadOneElseLines) {
+  const auto messages = nlohmann::ordered_json::parse(
+      R"([{"role": "user", "content": [{"type": "text", "text": "part one"}, {"type": "text", "text": " two"}]}])");
+  const auto rendered = [&](const char* text) { return ChatTemplate::parse(text, "t").render(messages); };
+  EXPECT_EQ(rendered("{% for m in messages %}<{{ m.content }}>{% endfor %}"), "<part one\n two>");
+  EXPECT_EQ(rendered("{% for m in messages %}<{% if m.content is string %}{{ m.content }}{% else %}{% for part in "
+                     "m.content %}{{ part.text }}{% endfor %}{% endif %}>{% endfor %}"),
+            "<part one two>");
+  EXPECT_EQ(rendered("{{ 'Say: ' + messages[0]['content'] }}"), "Say: part one\n two");
+}
+
 TEST(ChatTemplate, RefusalOfMessagesIsAUsageError) {
   try {
     render_text("\n{{ raise_exception('roles must\nalternate') }}");
