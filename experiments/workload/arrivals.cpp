@@ -50,6 +50,8 @@ std::optional<int> tokens_field(const json& row, const char* key, const Place& p
   return row.contains(key) ? std::optional(checked_tokens(row[key], key, place)) : std::nullopt;
 }
 
+constexpr double kMostSeconds = 9e9;  // what a clock of nanoseconds holds
+
 /// Of a row with `t_s`, or with `timestamp` in milliseconds.
 Arrival read_arrival(const json& row, const Place& place) {
   const bool in_ms = !row.contains("t_s") && row.contains("timestamp");
@@ -58,9 +60,9 @@ Arrival read_arrival(const json& row, const Place& place) {
   if (time == row.end())
     place.fail("field \"t_s\" is missing: expected the time in seconds (or \"timestamp\" in milliseconds)");
   if (!time->is_number()) place.fail("field \"{}\" is of type {}: expected a number", key, time->type_name());
-  const double value = time->get<double>();
-  if (!std::isfinite(value) || value < 0)
-    place.fail("field \"{}\" is {}: expected a number of at least 0", key, time->dump());
+  const double value = time->get<double>(), most = in_ms ? kMostSeconds * 1e3 : kMostSeconds;
+  if (!std::isfinite(value) || value < 0 || value >= most)
+    place.fail("field \"{}\" is {}: expected a number of at least 0 and below {:g}", key, time->dump(), most);
   tokens_field(row, in_ms ? "input_length" : "prompt_tokens", place);
   return {.t_s = in_ms ? value / 1e3 : value,
           .max_tokens = tokens_field(row, in_ms ? "output_length" : "output_tokens", place)};

@@ -109,6 +109,7 @@ TEST_F(ArrivalTrace, ReadsSecondsAndMilliseconds) {
 
 TEST_F(ArrivalTrace, ErrorsNameFileLineAndField) {
   const std::vector<std::pair<std::string, std::string>> cases = {
+      {"{\"t_s\": 1}\n{\"t_s\": 1e300}\n", "trace.jsonl:2: field \"t_s\" is 1e+300: expected a number of at least 0"},
       {"{\"t_s\": 1}\n{\"t\": 2}\n", "trace.jsonl:2: field \"t_s\" is missing: expected the time in seconds"},
       {"{\"t_s\": \"1\"}\n", "trace.jsonl:1: field \"t_s\" is of type string: expected a number"},
       {"{\"t_s\": -1}\n", "trace.jsonl:1: field \"t_s\" is -1: expected a number of at least 0"},

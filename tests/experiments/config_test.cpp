@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>

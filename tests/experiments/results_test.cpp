@@ -147,6 +147,7 @@ RunResult pair_run() {
   run.cells = {hand_cell("base", 1.0, 2), hand_cell("fast", 0.25, 1)};
   run.cells[0].axes.proposer = "none";
   run.cells[0].axes.num_speculative_tokens.reset();
+  for (RepetitionResult& r : run.cells[0].repetitions) r.counters.drafts = r.counters.drafted = r.counters.accepted = 0;
   run.cells[0].certificate.status = CertificateStatus::baseline;
   run.cells[1].certificate = {.status = CertificateStatus::pass, .method = "token-exact", .tokens_checked = 10};
   for (CellResult& c : run.cells) c.baseline_id = "base";
@@ -216,6 +217,7 @@ TEST(Metrics, OnlyHonestCellsAreRanked) {
   EXPECT_TRUE(rankable([](CellResult&) {}));
   EXPECT_FALSE(rankable([](CellResult& c) { c.oversubscribed = true; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.forced = true; }));
+  EXPECT_FALSE(rankable([](CellResult& c) { c.axes.proposer = "none"; })) << "its server drafts";
   EXPECT_FALSE(rankable([](CellResult& c) { c.random_weights = true; }));  // it drafts
   EXPECT_FALSE(rankable([](CellResult& c) { c.certificate.status = CertificateStatus::fail; }));
   EXPECT_FALSE(rankable([](CellResult& c) { c.status = CellStatus::failed; }));

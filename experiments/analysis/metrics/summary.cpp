@@ -123,6 +123,11 @@ bool never_drafted(const CellResult& cell) {
   return cell.axes.drafts() && is_known && pooled.drafts == 0;
 }
 
+/// A server may, whatever it is asked for.
+bool drafted_without_proposer(const CellResult& cell) {
+  return !cell.axes.drafts() && pooled_counters(cell).drafted > 0;
+}
+
 std::string why_not_rankable(const CellResult& cell) {
   if (cell.status != CellStatus::done) return to_string(cell.status);
   if (cell.certificate.status == CertificateStatus::fail) return "certificate failed";
@@ -131,6 +136,7 @@ std::string why_not_rankable(const CellResult& cell) {
   if (cell.random_weights && cell.axes.drafts()) return "random weights";
   if (cell.oversubscribed) return "oversubscribed";
   if (never_drafted(cell)) return "never drafted";
+  if (drafted_without_proposer(cell)) return "drafted without a proposer";
   return "";
 }
 
