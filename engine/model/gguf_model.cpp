@@ -135,7 +135,8 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
     scaling = {{"rope_type", "linear"}, {"factor", old}};
   }
   const bool has_magnitude = !attention.is_null() && attention != 1.0;
-  if (has_magnitude && (scaling.is_null() || scaling["rope_type"] == "linear")) refuse("rope.scaling.attn_factor");
+  if (has_magnitude && (scaling.is_null() || (scaling["rope_type"] != "yarn" && scaling["rope_type"] != "longrope")))
+    refuse("rope.scaling.attn_factor");
   if (scaling.is_null()) return;
   if (!original.is_null() && !scaling.contains("original_max_position_embeddings") && scaling["rope_type"] != "linear")
     scaling["original_max_position_embeddings"] = original;

@@ -1,6 +1,8 @@
 #include "engine/tokenizer/chat_template.h"
 
+#include <algorithm>
 #include <ctime>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -63,40 +65,118 @@ std::string template_of(const nlohmann::json& config, const std::string& file, s
 
 }  // namespace
 
+/// What a template makes of messages that can be written in two ways. Found by rendering a few.
+struct MessageForms {
+  bool system_parts = false, user_parts = false, assistant_parts = false;  // reads content that is a list of texts
+  bool argument_texts = false;  // takes arguments of tool calls as text alone
+
+  bool reads_parts(std::string_view role) const {
+    return role == "user" ? user_parts : role == "assistant" ? assistant_parts : role == "system" && system_parts;
+  }
+};
+
 struct ChatTemplate::Parsed {
   jinja::Template body;
   std::vector<std::pair<std::string, jinja::Value>> special_tokens;
-  bool reads_parts = false;
+  // asked when messages that have two forms come first
+  mutable std::once_flag is_asked;
+  mutable MessageForms forms = {};
+
+  std::string evaluate(const nlohmann::ordered_json& messages, const RenderOptions& options) const {
+    const auto value_of = [&](const char* name, const nlohmann::ordered_json& json) {
+      if (jinja::json_depth(json, jinja::kMaxDepth) >= jinja::kMaxDepth)
+        fail(ExitCode::usage, "{} of a chat nested deeper than {}", name, jinja::kMaxDepth);
+      return jinja::from_json(json);
+    };
+    auto variables = special_tokens;
+    variables.emplace_back("messages", value_of("messages", messages));
+    variables.emplace_back("tools", value_of("tools", options.tools));
+    variables.emplace_back("documents", jinja::None{});
+    variables.emplace_back("add_generation_prompt", options.add_generation_prompt);
+    if (options.variables.is_object()) {
+      for (const auto& [name, value] : options.variables.items())
+        variables.emplace_back(name, value_of("variables", value));
+    }
+    return jinja::evaluate(body, variables, options.now);
+  }
 };
 
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
-/// A message whose content is a list of texts: with one text.
-OrderedJson joined(OrderedJson message) {
-  if (!message.is_object() || !message.contains("content") || !message["content"].is_array()) return message;
+/// Of a list of texts; any other content stays.
+void join_parts(Json& content) {
   std::vector<std::string> texts;
-  for (const OrderedJson& part : message["content"]) {
-    if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) return message;
+  for (const Json& part : content) {
+    if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) return;
     texts.push_back(part["text"]);
   }
-  message["content"] = fmt::format("{}", fmt::join(texts, "\n"));
-  return message;
+  content = fmt::format("{}", fmt::join(texts, "\n"));
 }
 
-/// Whether a list of one text is the text to the template.
-bool reads_parts(const ChatTemplate& chat) {
-  constexpr const char* kText = "What is read?";
-  const auto rendered = [&](const OrderedJson& content) -> std::optional<std::string> {
+/// Arguments that a client sent as text become the object that it holds; what a model once wrote may hold none.
+void read_arguments(Json& calls) {
+  for (Json& call : calls) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    Json& function = call["function"];
+    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+    const std::string text = function["arguments"];
     try {
-      return chat.render(OrderedJson::array({{{"role", "user"}, {"content", content}}}), {.now = std::time_t{0}});
+      Json arguments = parse_ordered_json(text, "arguments", ExitCode::usage,
+                                          {.max_bytes = text.size(), .max_depth = jinja::kMaxDepth / 2});
+      if (arguments.is_object()) function["arguments"] = std::move(arguments);
     } catch (const Error&) {
-      return std::nullopt;
     }
+  }
+}
+
+bool has_two_forms(const Json& message) {
+  if (!message.is_object()) return false;
+  const auto content = message.find("content");
+  return message.contains("tool_calls") || (content != message.end() && content->is_array());
+}
+
+Json written_for(const MessageForms& forms, const Json& messages) {
+  Json written = messages;
+  for (Json& message : written) {
+    if (!has_two_forms(message)) continue;
+    const std::string role = message.contains("role") && message["role"].is_string() ? message["role"] : Json("");
+    if (const auto content = message.find("content");
+        content != message.end() && content->is_array() && !forms.reads_parts(role))
+      join_parts(*content);
+    if (const auto calls = message.find("tool_calls");
+        calls != message.end() && calls->is_array() && !forms.argument_texts)
+      read_arguments(*calls);
+  }
+  return written;
+}
+
+/// rendered(messages): as they are; nothing where the template does not take them.
+template <class Rendered>
+MessageForms forms_of(const Rendered& rendered) {
+  const Json user = {{"role", "user"}, {"content", "Hello"}};
+  const auto reads_parts = [&](Json before, const char* role) {
+    const Json parts = Json::array({{{"type", "text"}, {"text", "First?"}}, {{"type", "text"}, {"text", "Second!"}}});
+    before.push_back({{"role", role}, {"content", parts}});
+    if (std::string_view(role) == "system") before.push_back(user);
+    const std::optional<std::string> text = rendered(before);
+    const auto holds = [&](const char* words) { return text->find(words) != std::string::npos; };
+    return text && holds("First?") && holds("Second!") && !holds("'type'") && !holds("\"type\"");
   };
-  const auto of_parts = rendered(OrderedJson::array({{{"type", "text"}, {"text", kText}}}));
-  return of_parts && of_parts == rendered(kText);
+  const auto takes = [&](const Json& content, const Json& arguments) {
+    const Json function = {{"name", "look"}, {"arguments", arguments}};
+    const Json call = {{"id", "abcdefghi"}, {"type", "function"}, {"function", function}};
+    return rendered(
+               Json::array({user, {{"role", "assistant"}, {"content", content}, {"tool_calls", Json::array({call})}}}))
+        .has_value();
+  };
+  MessageForms forms{.system_parts = reads_parts(Json::array(), "system"),
+                     .user_parts = reads_parts(Json::array(), "user"),
+                     .assistant_parts = reads_parts(Json::array({user}), "assistant")};
+  for (const Json& content : {Json(nullptr), Json("")})
+    forms.argument_texts |= !takes(content, {{"city", "Rome"}}) && takes(content, R"({"city": "Rome"})");
+  return forms;
 }
 
 }  // namespace
@@ -141,36 +221,24 @@ ChatTemplate ChatTemplate::parse(std::string text, std::string source_name,
     for (const auto& [name, token] : special_tokens.items())
       parsed->special_tokens.emplace_back(name, jinja::from_json(token));
   }
-  parsed->reads_parts = true;  // while it is asked
   ChatTemplate result;
-  result.parsed_ = parsed;
-  parsed->reads_parts = reads_parts(result);
+  result.parsed_ = std::move(parsed);
   return result;
 }
 
 std::string ChatTemplate::render(const nlohmann::ordered_json& messages, const RenderOptions& options) const {
-  const auto value_of = [&](const char* name, const nlohmann::ordered_json& json) {
-    if (jinja::json_depth(json, jinja::kMaxDepth) >= jinja::kMaxDepth)
-      fail(ExitCode::usage, "{} of a chat nested deeper than {}", name, jinja::kMaxDepth);
-    return jinja::from_json(json);
-  };
   if (!messages.is_array()) fail(ExitCode::usage, "messages of a chat: expected an array");
-  auto variables = parsed_->special_tokens;
-  if (parsed_->reads_parts) {
-    variables.emplace_back("messages", value_of("messages", messages));
-  } else {
-    OrderedJson of_texts = OrderedJson::array();
-    for (const OrderedJson& message : messages) of_texts.push_back(joined(message));
-    variables.emplace_back("messages", value_of("messages", of_texts));
-  }
-  variables.emplace_back("tools", value_of("tools", options.tools));
-  variables.emplace_back("documents", jinja::None{});
-  variables.emplace_back("add_generation_prompt", options.add_generation_prompt);
-  if (options.variables.is_object()) {
-    for (const auto& [name, value] : options.variables.items())
-      variables.emplace_back(name, value_of("variables", value));
-  }
-  return jinja::evaluate(parsed_->body, variables, options.now);
+  if (std::none_of(messages.begin(), messages.end(), has_two_forms)) return parsed_->evaluate(messages, options);
+  std::call_once(parsed_->is_asked, [&] {
+    parsed_->forms = forms_of([&](const Json& few) -> std::optional<std::string> {
+      try {
+        return parsed_->evaluate(few, {.now = std::time_t{0}});
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+    });
+  });
+  return parsed_->evaluate(written_for(parsed_->forms, messages), options);
 }
 
 }  // namespace paceline

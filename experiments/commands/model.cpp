@@ -18,6 +18,7 @@
 #include "engine/weights/shard_weights.h"
 #include "experiments/commands/builtin_names.h"
 #include "experiments/commands/command_line.h"
+#include "experiments/commands/commands.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/keys/schema.h"
 #include "experiments/run/engine_load.h"

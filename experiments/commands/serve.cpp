@@ -66,14 +66,24 @@ void add_settings(const ConfigJson& object, const std::string& path, std::vector
   }
 }
 
-/// What a request says itself, or an experiment, is refused: a server would not look at it.
-void check_reaches_server(const std::string& setting) {
+/// What a request says itself is refused; beside a model also what an experiment says: a server would not look at it.
+void check_reaches_server(const std::string& setting, bool is_experiment) {
   const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
   if (!key) return;  // load_config() says so
   const std::string section = key->path.substr(0, key->path.find('.'));
   if (section == "engine" || section == "speculation" || key->path == kSeedKey) return;
+  if (is_experiment && section != "sampling") return;
   fail(ExitCode::usage, "serve: --set {}: {}; expected a key of engine or speculation, or {}", user_text(key->path),
        section == "sampling" ? "each request says that itself" : "a server does not look at it", kSeedKey);
+}
+
+/// Of requests without one of their own, where the user sets it.
+std::optional<uint64_t> seed_of(const std::vector<std::string>& settings, const ExperimentConfig& config) {
+  const bool is_set = std::any_of(settings.begin(), settings.end(), [](const std::string& setting) {
+    const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
+    return key && key->path == kSeedKey;
+  });
+  return is_set ? std::optional(uint64_t(config.sampling.seed)) : std::nullopt;
 }
 
 /// `words`: the model and vLLM's flags.
@@ -94,20 +104,16 @@ ServedCell cell_of_flags(const ServeCommand& command) {
   overrides.set.clear();
   add_settings(imported.config, "", overrides.set);
   for (const std::string& setting : command.overrides.set) {
-    check_reaches_server(setting);
+    check_reaches_server(setting, false);
     overrides.set.push_back(setting);
   }
-  const bool has_seed = std::any_of(overrides.set.begin(), overrides.set.end(), [](const std::string& setting) {
-    const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
-    return key && key->path == kSeedKey;
-  });
   const std::filesystem::path root = find_builtin_root(".");
   if (root.empty()) fail_without_builtin_root("builtin:");
   LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
   evaluate_deferred(loaded, 1, loaded.config);
   const bool names_model = !command.words.empty() && !command.words.front().starts_with("-");
   return {loaded.config, names_model ? command.words.front() : loaded.config.engine.target.path,
-          has_seed ? std::optional(uint64_t(loaded.config.sampling.seed)) : std::nullopt};
+          seed_of(overrides.set, loaded.config)};
 }
 
 ServedCell cell_of_experiment(const ServeCommand& command) {
@@ -115,6 +121,7 @@ ServedCell cell_of_experiment(const ServeCommand& command) {
   if (command.words.size() > 1)
     fail(ExitCode::usage, "serve: {}: a server's flags go with a model; change an experiment with --set KEY=VALUE",
          user_text(command.words[1]));
+  for (const std::string& setting : command.overrides.set) check_reaches_server(setting, true);
   const LoadedConfig loaded = load_config(file, command.overrides);
   const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
   if (!command.cell && cells.size() != 1)
@@ -124,7 +131,10 @@ ServedCell cell_of_experiment(const ServeCommand& command) {
   for (const Cell& cell : cells) names.push_back({cell.id, cell.config_hash});
   const Cell& cell = cells[command.cell ? find_cell(names, *command.cell, "serve: " + file) : 0];
   if (cell.skip_reason) fail(ExitCode::usage, "serve: {}: {}", cell.id, *cell.skip_reason);
-  return {cell.config, cell.config.engine.target.path, std::nullopt};
+  ServedCell served{cell.config, cell.config.engine.target.path, seed_of(command.overrides.set, cell.config)};
+  // of an experiment that samples nothing; its server's requests may, and those that do not are judged alike
+  if (served.config.speculation.rule == "greedy") served.config.speculation.rule = "auto";
+  return served;
 }
 
 /// The key that clients must send; empty: none. Not from the command line, which other users can read.

@@ -191,6 +191,11 @@ class ConflictFinder {
     if (server.endpoint && server.command)
       add("server.command", {"server.endpoint", "measure.level"},
           "server.endpoint names a server that runs, server.command starts one: drop one of them");
+    for (const ProposerStage& stage : speculation_.stages())
+      if (!config_.is_foreign() && stage.entry->drafts() && !stage.entry->drafts_for_anyone())
+        add("speculation.proposer", {"measure.level"},
+            "proposer {} drafts for the requests of a run in this process alone: use measure.level \"engine\"",
+            stage.entry->name);
     if (server.reset_path && !server.reset_path->starts_with('/'))
       add("server.reset_path", {"measure.level"},
           "server.reset_path is \"{}\": expected \"/reset_prefix_cache\" or null", *server.reset_path);

@@ -198,9 +198,10 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
   const auto asked = [&](size_t index) { return sweep.cells[index].config.measure.repetitions; };
   int repetitions = 0;  // of the cell with most
   for (const size_t index : planned) repetitions = std::max(repetitions, asked(index));
-  int until = visit.until(repetitions);
-  if (until < repetitions && !group.empty() && std::all_of(group.begin(), group.end(), [&](size_t index) {
-        return int(sweep.run.cells[index].repetitions.size()) >= std::min(until, asked(index));
+  const int until = visit.until(repetitions);
+  bool stays_for_all = until == repetitions;
+  if (!stays_for_all && !group.empty() && std::all_of(group.begin(), group.end(), [&](size_t index) {
+        return int(sweep.run.cells[index].repetitions.size()) >= visit.until(asked(index));
       }))
     return true;  // on the way before this one, or in a resumed run
   record_start(sweep, group, {{"way", visit.way + 1}, {"until", until}, {"repetitions", repetitions}});
@@ -264,50 +265,54 @@ bool run_load(SweepUnderWay& sweep, const std::vector<size_t>& planned, const Vi
       sweep.folder->record_load(result);
     });
   }
-  std::mt19937_64 random(uint64_t(first.config.measure.block_seed));
-  for (int repetition = 0; repetition < repetitions && !sweep.stop; ++repetition) {
-    if (repetition == until) {
-      const double so_far_s = measured_s(sweep, group);
-      const int num_reloads = visit.way + 1;
-      const double share = so_far_s > 0 ? num_reloads * host->ready_s() / (so_far_s * repetitions / until) : 1;
-      if (share < kMostReloading) {
-        sweep.log->line("order",
-                        fmt::format("{} of {} repetitions, the others when the other loads had theirs: loading "
-                                    "again takes {:.3f} of the measuring",
-                                    until, repetitions, share));
-        break;
+  const auto measure = [&] {
+    std::mt19937_64 random(uint64_t(first.config.measure.block_seed));
+    for (int repetition = 0; repetition < repetitions && !sweep.stop; ++repetition) {
+      std::vector<size_t> order = group;
+      for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+      for (size_t index : order) {
+        CellResult& result = sweep.run.cells[index];
+        if (sweep.stop || result.status == CellStatus::failed) continue;
+        if (int(result.repetitions.size()) > repetition) continue;  // recorded already
+        if (repetition >= (stays_for_all ? asked(index) : visit.until(asked(index)))) continue;
+        const Cell& cell = sweep.cells[index];
+        guarded(index, [&] {
+          sweep.progress.repetition_started(cell.id, repetition, asked(index));
+          record_start(sweep, {&index, 1});
+          result.repetitions.push_back(run_undisturbed(sweep, *host, index, repetition));
+          sweep.stamp(result.repetitions.back());
+          sweep.folder->record_repetition(result);
+          log_repetition(sweep, result);
+          sweep.progress.repetition_finished();
+        });
+        sweep.heed_interrupts();
       }
-      until = repetitions;
-      record_start(sweep, group,
-                   {{"way", visit.way + 1}, {"until", until}, {"repetitions", repetitions}, {"reload_share", share}});
+    }
+  };
+  measure();
+  if (!stays_for_all && !sweep.stop) {
+    const double so_far_s = measured_s(sweep, group);
+    const int num_reloads = visit.way + 1;
+    const double share = so_far_s > 0 ? num_reloads * host->ready_s() / (so_far_s * repetitions / until) : 1;
+    if (share < kMostReloading) {
+      sweep.log->line("order", fmt::format("{} of {} repetitions, the others when the other loads had theirs: loading "
+                                           "again takes {:.3f} of the measuring",
+                                           until, repetitions, share));
+    } else {
+      stays_for_all = true;
+      record_start(
+          sweep, group,
+          {{"way", visit.way + 1}, {"until", repetitions}, {"repetitions", repetitions}, {"reload_share", share}});
       sweep.log->line("order", fmt::format("all that is left of {} repetitions: loading again would take {:.3f} of "
                                            "the measuring",
                                            repetitions, share));
-    }
-    std::vector<size_t> order = group;
-    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-    for (size_t index : order) {
-      CellResult& result = sweep.run.cells[index];
-      if (sweep.stop || result.status == CellStatus::failed) continue;
-      if (int(result.repetitions.size()) > repetition) continue;  // recorded already
-      if (repetition >= asked(index)) continue;
-      const Cell& cell = sweep.cells[index];
-      guarded(index, [&] {
-        sweep.progress.repetition_started(cell.id, repetition, asked(index));
-        record_start(sweep, {&index, 1});
-        result.repetitions.push_back(run_undisturbed(sweep, *host, index, repetition));
-        sweep.stamp(result.repetitions.back());
-        sweep.folder->record_repetition(result);
-        log_repetition(sweep, result);
-        sweep.progress.repetition_finished();
-      });
-      sweep.heed_interrupts();
+      measure();
     }
   }
-  const bool half_done = !sweep.stop && until < repetitions;
+  const bool half_done = !sweep.stop && !stays_for_all;
   for (size_t index : group) {
     CellResult& result = sweep.run.cells[index];
-    if (result.status != CellStatus::done || half_done) continue;
+    if (result.status != CellStatus::done || (half_done && lacks_repetitions(sweep, index))) continue;
     if (result.repetitions.empty()) {
       sweep.leave_out(result);
       continue;

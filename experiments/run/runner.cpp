@@ -97,6 +97,7 @@ LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key
     if (cell.load_key != load_key || cell.skip_reason) continue;
     limits.threads_per_rank = cell.config.engine.parallel.threads_per_rank.value_or(automatic);
     limits.max_draft_len = std::max(limits.max_draft_len, cell.config.speculation.num_speculative_tokens);
+    limits.takes_any_sampling |= cell.config.is_served();
   }
   return limits;
 }

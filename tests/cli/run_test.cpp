@@ -248,6 +248,9 @@ TEST(Run, CellsOfOneLoadHaveTheRepetitionsThatEachAsksFor) {
   for (const json& cell : workspace.cells()) repetitions.push_back(cell.at("repetitions"));
   EXPECT_EQ(repetitions, (std::vector<int>{1, 3, 1, 3}));
   EXPECT_FALSE(holds(result.out, "Not finished")) << result.out;
+  // Loads that take turns: each cell is told as done, those too that need no second visit.
+  const ProcessResult by_turns = runexp(run_args(workspace, {"--axis", "measure.repetitions=1,4", "--axis", "pp=1,2"}));
+  EXPECT_TRUE(holds(by_turns.err, "[8/8] done")) << by_turns.err;
   const ProcessResult plan = runexp({"plan", workspace.config().string(), "--axis", "measure.repetitions=1,3"});
   EXPECT_TRUE(holds(plan.out, "1 to 3 repetitions")) << plan.out;
 }

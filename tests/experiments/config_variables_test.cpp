@@ -56,6 +56,7 @@ TEST(ConfigVariables, OneThatTheFileLacksIsNotSet) {
   EXPECT_TRUE(
       complaint("{}", "vars.length=96").starts_with("--set: error: unknown variable \"length\": the file has none"));
   EXPECT_EQ(complaint(R"({"name": "n-${length}"})", "vars.length=96"), "") << "it is asked for";
+  EXPECT_EQ(files.load("{}", {.set = {"vars.length=96", "name=n-${length}"}}).config.name, "n-96") << "by what follows";
 }
 
 }  // namespace

@@ -82,26 +82,7 @@ Json content_of(const std::string& param, const Json& content) {
   return parts;
 }
 
-/// Calls of tools as templates take them: arguments that a client sends as text are the JSON that it holds, where it
-/// holds any.
-Json tool_calls_of(const Json& calls, const ServeLimits& limits) {
-  Json read = calls;
-  for (Json& call : read) {
-    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
-    Json& function = call["function"];
-    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-    try {
-      const auto& text = function["arguments"].get_ref<const std::string&>();
-      Json arguments = parse_ordered_json(text, "arguments", ExitCode::usage,
-                                          {.max_bytes = text.size(), .max_depth = int(limits.max_json_depth)});
-      if (arguments.is_object()) function["arguments"] = std::move(arguments);
-    } catch (const Error&) {  // what the model once wrote
-    }
-  }
-  return read;
-}
-
-Json message_of(const std::string& param, const Json& message, const ServeLimits& limits) {
+Json message_of(const std::string& param, const Json& message) {
   static constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
   RequestFields fields(message, param + ".");
   const auto role = fields.text("role");
@@ -114,10 +95,13 @@ Json message_of(const std::string& param, const Json& message, const ServeLimits
   if (!content && !calls)
     reject(fields.param("content"), fmt::format("{}: {}, expected a string or a list of parts", fields.param("content"),
                                                 message.contains("content") ? "found null" : "missing"));
-  if (content) read["content"] = content_of(fields.param("content"), *content);  // else templates find none
+  if (content)
+    read["content"] = content_of(fields.param("content"), *content);
+  else if (message.contains("content"))
+    read["content"] = nullptr;  // some templates ask for that, others for none at all
   if (calls) {
     if (!calls->is_array()) reject_value(fields.param("tool_calls"), *calls, "a list");
-    read["tool_calls"] = tool_calls_of(*calls, limits);
+    read["tool_calls"] = *calls;
   }
   for (const char* name : {"name", "tool_call_id", "reasoning_content"})
     if (const auto text = fields.text(name)) read[name] = *text;
@@ -127,7 +111,7 @@ Json message_of(const std::string& param, const Json& message, const ServeLimits
   return read;
 }
 
-ChatPrompt chat_of(RequestFields& fields, const ServeLimits& limits) {
+ChatPrompt chat_of(RequestFields& fields) {
   ChatPrompt chat;
   const Json* const messages = fields.find("messages");
   if (!messages || !messages->is_array() || messages->empty())
@@ -136,7 +120,7 @@ ChatPrompt chat_of(RequestFields& fields, const ServeLimits& limits) {
                                                                                           ? "an empty list"
                                                                                           : shown_value(*messages)));
   for (size_t i = 0; i < messages->size(); ++i)
-    chat.messages.push_back(message_of(fmt::format("messages[{}]", i), (*messages)[i], limits));
+    chat.messages.push_back(message_of(fmt::format("messages[{}]", i), (*messages)[i]));
   if (const Json* const tools = fields.find("tools")) {
     if (!tools->is_array()) reject_value("tools", *tools, "a list");
     for (size_t i = 0; i < tools->size(); ++i)
@@ -321,7 +305,7 @@ GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, 
   if (kind == ApiKind::completion)
     request.prompts = prompts_of(fields.find("prompt"), rules);
   else
-    request.chat = chat_of(fields, rules.limits);
+    request.chat = chat_of(fields);
   request.add_special_tokens = fields.boolean("add_special_tokens").value_or(kind == ApiKind::completion);
   request.sampling = sampling_of(fields, rules);
   request.max_tokens = max_tokens_of(fields, kind);
@@ -359,7 +343,7 @@ TokenizeRequest parse_tokenize_request(std::string_view body, const RequestRules
   check_model(fields, rules);
   const bool is_chat = json.contains("messages");
   if (is_chat) {
-    request.prompt = chat_of(fields, rules.limits);
+    request.prompt = chat_of(fields);
   } else {
     const auto prompt = fields.text("prompt");
     if (!prompt) reject("prompt", "prompt: missing, expected a string");

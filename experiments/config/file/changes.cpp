@@ -32,6 +32,8 @@ void move_origin(ConfigNode& node, const Origin& origin) {
   }
 }
 
+constexpr std::string_view kVariables = "vars.";
+
 /// `option key=value`.
 struct Argument {
   std::string name, value;
@@ -46,7 +48,7 @@ Argument read_argument(const std::string& option, const std::string& text) {
     fail_at({source, 1, 1}, fmt::format("expected key=value, found \"{}\"", text));
   Argument read = {
       text.substr(0, equals), text.substr(equals + 1), {source, 1, 1}, {source, 1, static_cast<int>(equals) + 2}};
-  if (option == "--set" && read.name.starts_with("vars.")) return read;
+  if (option == "--set" && read.name.starts_with(kVariables)) return read;
   read.key = find_key_or_alias(read.name);
   if (!read.key || (read.key->type == KeyType::outside && read.key->path != "name"))
     fail_at(read.name_origin, fmt::format("unknown key \"{}\"{}", read.name, hint_for_unknown_key(read.name)));
@@ -122,23 +124,32 @@ bool mentions(const ConfigNode& node, const std::string& words) {
                      [&](const ConfigMember& member) { return mentions(member.value, words); });
 }
 
-/// A variable that the file neither has nor asks for.
-void check_variable(const LoadedConfig& loaded, const std::string& name, const Origin& origin,
-                    Diagnostics& diagnostics) {
+std::vector<std::string> variable_names(const LoadedConfig& loaded) {
   const ConfigNode* const vars = loaded.tree.find("vars");
-  if ((vars && vars->find(name)) || mentions(loaded.tree, "${" + name + "}")) return;
   std::vector<std::string> names;
   for (const ConfigMember& member : vars ? vars->members : std::vector<ConfigMember>()) names.push_back(member.key);
-  diagnostics.add(origin, fmt::format("unknown variable \"{}\"{}", name,
-                                      names.empty() ? ": the file has none" : did_you_mean(name, names)));
+  return names;
+}
+
+/// Those set that the file, whose own are `names`, neither has nor asks for; once all is laid over it.
+void check_variables(const LoadedConfig& loaded, const std::vector<std::string>& settings,
+                     const std::vector<std::string>& names, Diagnostics& diagnostics) {
+  for (const std::string& setting : settings) {
+    if (!setting.starts_with(kVariables)) continue;
+    const std::string name = setting.substr(kVariables.size(), setting.find('=') - kVariables.size());
+    if (std::find(names.begin(), names.end(), name) != names.end() || mentions(loaded.tree, "${" + name + "}"))
+      continue;
+    diagnostics.add({argument("--set", setting), 1, 1},
+                    fmt::format("unknown variable \"{}\"{}", name,
+                                names.empty() ? ": the file has none" : did_you_mean(name, names)));
+  }
 }
 
 void apply_set(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
   const Argument set = read_argument("--set", text);
   ConfigNode value = argument_value(set.value, set.key, set.value_origin);
   if (!set.key) {
-    const std::string variable = set.name.substr(std::string_view("vars.").size());
-    check_variable(loaded, variable, set.name_origin, diagnostics);
+    const std::string variable = set.name.substr(kVariables.size());
     ConfigNode vars = ConfigNode::make_object(set.name_origin, {{variable, set.name_origin, std::move(value)}});
     return lay_over(loaded, "vars", std::move(vars), diagnostics);
   }
@@ -278,7 +289,9 @@ bool apply_overrides(LoadedConfig& loaded, const ConfigOverrides& overrides, Dia
     }
   };
   apply_each(overrides.axis, apply_axis);
+  const std::vector<std::string> own_variables = variable_names(loaded);
   apply_each(overrides.set, apply_set);
+  check_variables(loaded, overrides.set, own_variables, diagnostics);
   if (overrides.only.empty()) return all_read;
   const ConfigNode node = ConfigNode::make_string(overrides.only, {argument("--only", overrides.only), 1, 1});
   Diagnostics of_expression;

@@ -323,9 +323,9 @@ TEST(HttpLevel, StartsServersThatTakeTurnsAndEndsThem) {
 
 TEST(HttpLevel, GivesOurOwnServersTokensAndCountersOfTheEngine) {
   const Json axes = {{"axes", {{"measure.level", {"engine", "http"}}, {"speculation.proposer", {"none", "ngram"}}}}};
-  const ServedWorkspace work(
-      Json{{"speculation", {{"num_speculative_tokens", 3}}}, {"engine", {{"kv_cache", {{"prefix_caching", true}}}}}},
-      axes);
+  const ServedWorkspace work(Json{{"speculation", {{"num_speculative_tokens", 3}, {"verifier", {{"rule", "greedy"}}}}},
+                                  {"engine", {{"kv_cache", {{"prefix_caching", true}}}}}},
+                             axes);
   expect_success(work.run());
   for (const int index : {0, 1, 2, 3}) {
     const Json certificate = work.cell(index).at("certificate");
@@ -401,6 +401,9 @@ TEST(HttpLevel, ComplainsOfWhatCannotBe) {
   complaint({{"endpoint", "http://h:1"}, {"command", "x {port}"}}, {"drop one of them"});
   complaint({{"endpoint", "http://h:1"}, {"request", 5}}, {"\"server.request\" is 5", "an object of names and values"});
   complaint({{"compare_text", 0.5}}, {"our own is compared by tokens"});
+  const ServedWorkspace of_oracle(Json{{"speculation", {{"proposer", "oracle"}, {"num_speculative_tokens", 3}}}});
+  expect_failure(runexp({"config", "validate", of_oracle.file().string()}), 2,
+                 {"proposer oracle drafts for the requests of a run in this process alone"});
   const ServedWorkspace in_process(Json{{"measure", {{"level", "engine"}}}, {"server", {{"stream", false}}}});
   expect_failure(runexp({"config", "validate", in_process.file().string()}), 2, {"only with measure.level http"});
 }

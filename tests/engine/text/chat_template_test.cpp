@@ -110,14 +110,43 @@ TEST(ChatTemplate, WhatIsNoFileIsNamedAndNotWaitedFor) {
 }
 
 TEST(ChatTemplate, PartsAreAListForTemplatesThatReadOneElseLines) {
-  const auto messages = nlohmann::ordered_json::parse(
-      R"([{"role": "user", "content": [{"type": "text", "text": "part one"}, {"type": "text", "text": " two"}]}])");
-  const auto rendered = [&](const char* text) { return ChatTemplate::parse(text, "t").render(messages); };
-  EXPECT_EQ(rendered("{% for m in messages %}<{{ m.content }}>{% endfor %}"), "<part one\n two>");
-  EXPECT_EQ(rendered("{% for m in messages %}<{% if m.content is string %}{{ m.content }}{% else %}{% for part in "
-                     "m.content %}{{ part.text }}{% endfor %}{% endif %}>{% endfor %}"),
-            "<part one two>");
-  EXPECT_EQ(rendered("{{ 'Say: ' + messages[0]['content'] }}"), "Say: part one\n two");
+  const auto rendered = [&](const char* role, const std::string& text) {
+    nlohmann::ordered_json messages = nlohmann::ordered_json::parse(
+        R"([{"content": [{"type": "text", "text": "part one"}, {"type": "text", "text": " two"}]}])");
+    messages[0]["role"] = role;
+    return ChatTemplate::parse(text, "t").render(messages);
+  };
+  const std::string each = "{% for m in messages %}<", end = ">{% endfor %}";
+  const std::string list = "{% for part in m.content %}{{ part.text }}{% endfor %}";
+  const std::string either = "{% if m.content is string %}{{ m.content }}{% else %}" + list + "{% endif %}";
+  EXPECT_EQ(rendered("user", each + "{{ m.content }}" + end), "<part one\n two>");
+  EXPECT_EQ(rendered("user", each + either + end), "<part one two>");
+  EXPECT_EQ(rendered("user", "{{ 'Say: ' + messages[0]['content'] }}"), "Say: part one\n two");
+  // of one role alone; and one that reads the first part only
+  const std::string of_users =
+      each + "{% if m.role == 'user' %}" + either + "{% else %}{{ m.content }}{% endif %}" + end;
+  EXPECT_EQ(rendered("user", of_users), "<part one two>");
+  EXPECT_EQ(rendered("system", of_users), "<part one\n two>");
+  const std::string first = "{% if m.content is string %}{{ m.content }}{% else %}{{ m.content[0].text }}{% endif %}";
+  EXPECT_EQ(rendered("user", each + first + end), "<part one\n two>");
+}
+
+TEST(ChatTemplate, ArgumentsOfToolCallsAreObjectsUnlessTheTemplateTakesTexts) {
+  const auto rendered = [](const std::string& text, const std::string& arguments) {
+    const nlohmann::ordered_json function = {{"name", "f"}, {"arguments", arguments}};
+    const nlohmann::ordered_json call = {{"function", function}};
+    return ChatTemplate::parse(text, "t").render(nlohmann::ordered_json::array(
+        {{{"role", "user"}, {"content", "u"}},
+         {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", nlohmann::ordered_json::array({call})}}}));
+  };
+  const std::string each = "{% for m in messages %}{% if m.content is none %}{% for c in m.tool_calls %}",
+                    end = "{% endfor %}{% endif %}{% endfor %}";
+  const std::string as_json = each + "{{ c.function.arguments | tojson }}" + end;
+  EXPECT_EQ(rendered(as_json, R"({"b": 1, "a": ["K"]})"), R"({"b": 1, "a": ["K"]})");
+  EXPECT_EQ(rendered(as_json, R"({"b": )"), R"("{\"b\": ")") << "no JSON";
+  EXPECT_EQ(rendered(as_json, "7"), R"("7")") << "no object";
+  EXPECT_EQ(rendered(as_json, std::string(100'000, '[')).size(), 100'002u);
+  EXPECT_EQ(rendered(each + "{{ '<' + c.function.arguments + '>' }}" + end, R"({"b": 1})"), R"(<{"b": 1}>)");
 }
 
 TEST(ChatTemplate, RefusalOfMessagesIsAUsageError) {
