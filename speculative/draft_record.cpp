@@ -32,7 +32,7 @@ struct Line {
     bool is_right;
     if constexpr (std::is_same_v<Value, std::vector<int32_t>>)
       is_right = found->is_array() && std::all_of(found->begin(), found->end(), [](const json& item) {
-                   return integer_of<int32_t>(item).has_value();
+                   return integer_of<int32_t>(item, -1).has_value();
                  });
     else if constexpr (std::is_same_v<Value, std::string>)
       is_right = found->is_string();

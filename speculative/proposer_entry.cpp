@@ -17,11 +17,17 @@ const ProposerEntry& proposer_entry(std::string_view name) {
 }
 
 std::vector<std::string> proposer_names(ProposerNames which) {
+  const auto is_meant = [which](const ProposerEntry& entry) {
+    switch (which) {
+      case ProposerNames::all: break;
+      case ProposerNames::drafting: return entry.drafts();
+      case ProposerNames::for_anyone: return !entry.drafts() || entry.drafts_for_anyone();
+    }
+    return true;
+  };
   std::vector<std::string> names;
   for (const ProposerEntry& entry : proposer_list())
-    if (which == ProposerNames::all || (entry.drafts() ? which == ProposerNames::drafting || entry.drafts_for_anyone()
-                                                       : which == ProposerNames::for_anyone))
-      names.emplace_back(entry.name);
+    if (is_meant(entry)) names.emplace_back(entry.name);
   return names;
 }
 

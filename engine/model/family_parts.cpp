@@ -23,9 +23,6 @@ constexpr RealRange kScale{0.0, 1e6};
 
 /// YaRN (Peng et al. 2023). `original`: original_max_position_embeddings beside the scaling, 0 where there is none.
 void parse_yarn(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
-  const auto magnitude = [](double scale, double weight) {
-    return scale <= 1 ? 1.0 : 0.1 * weight * std::log(scale) + 1;
-  };
   spec.scaling = RopeScaling::yarn;
   spec.factor = rope.real("factor", kFactor);
   spec.original_max_position =
@@ -34,8 +31,9 @@ void parse_yarn(const ConfigReader& rope, int max_position, int original, RopeSp
   spec.beta_slow = rope.real("beta_slow", kFactor, 1.0);
   spec.truncate = rope.boolean("truncate", true);
   const double mscale = rope.real("mscale", kScale, 0.0), all_dim = rope.real("mscale_all_dim", kScale, 0.0);
-  const double usual = mscale > 0 && all_dim > 0 ? magnitude(spec.factor, mscale) / magnitude(spec.factor, all_dim)
-                                                 : magnitude(spec.factor, 1.0);
+  const double usual = mscale > 0 && all_dim > 0
+                           ? yarn_attention_factor(spec.factor, mscale) / yarn_attention_factor(spec.factor, all_dim)
+                           : yarn_attention_factor(spec.factor);
   spec.attention_factor = rope.real("attention_factor", kScale, usual);
 }
 
@@ -136,6 +134,10 @@ int divided(const ConfigReader& config, std::string_view key, int whole, int par
   if (whole % parts != 0)
     fail(ExitCode::usage, "{}: {} is not divisible by {} {}", config.where(key), whole, parts_key, parts);
   return whole / parts;
+}
+
+double yarn_attention_factor(double factor, double weight) {
+  return factor <= 1 ? 1.0 : 0.1 * weight * std::log(factor) + 1;
 }
 
 double longrope_attention_factor(double factor, int original) {

@@ -57,7 +57,11 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
 /// The same from one object that holds rope_theta, the scaling and its fields.
 RopeSpec parse_rope_object(const ConfigReader& rope, int head_dim, int max_position, double usual_theta);
 
-/// What multiplies turned queries and keys under LongRoPE (Ding et al. 2024) that stretches positions by `factor`, to
+/// What multiplies turned queries and keys under YaRN (Peng et al. 2023, section 3.4) that stretches positions by
+/// `factor`; weight: mscale of DeepSeek's variant.
+double yarn_attention_factor(double factor, double weight = 1.0);
+
+/// The same under LongRoPE (Ding et al. 2024) that stretches positions by `factor`, to
 /// `factor` * `original` positions.
 double longrope_attention_factor(double factor, int original);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/model/families.h"
+#include "engine/model/family_parts.h"
 #include "engine/model/gguf_family.h"
 
 namespace paceline {
@@ -141,7 +142,7 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
   if (!original.is_null() && !scaling.contains("original_max_position_embeddings") && scaling["rope_type"] != "linear")
     scaling["original_max_position_embeddings"] = original;
   // llama.cpp multiplies YaRN's own by it
-  const double usual = scaling["rope_type"] == "yarn" && scales ? 1 + 0.1 * std::log(factor.get<double>()) : 1;
+  const double usual = scaling["rope_type"] == "yarn" && scales ? yarn_attention_factor(factor.get<double>()) : 1;
   if (!attention.is_null()) scaling["attention_factor"] = attention.get<double>() * usual;
   config["rope_scaling"] = scaling;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <functional>
 #include <utility>
 
 #include "engine/text/utf8.h"
@@ -243,7 +242,6 @@ Json Answer::take_logprobs(Choice& choice) const {
     }
     return {{"content", std::move(content)}};
   }
-  const auto is_within_character = [](char c) { return (c & 0xC0) == 0x80; };
   // Names differ where texts would not: of a part of a character OpenAI's, "bytes:\\xf0\\x9f".
   const auto is_text = [&](int32_t id) { return utf8_valid(tokenizer_->token_bytes(id)); };
   const auto name = [&](int32_t id) {
@@ -255,14 +253,15 @@ Json Answer::take_logprobs(Choice& choice) const {
   Json offsets = Json::array(), values = Json::array(), tokens = Json::array(), tops = Json::array();
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::string shown = is_text(ids[i]) ? text(ids[i]) : std::string(tokenizer_->token_bytes(ids[i]));
-    const bool goes_on = !shown.empty() && is_within_character(shown.front()) && choice.text_offset > 0;
+    const bool goes_on = !shown.empty() && utf8_length(shown.substr(0, 1)) == 0 && choice.text_offset > 0;
     offsets.push_back(choice.text_offset - goes_on);
-    choice.text_offset += std::count_if(shown.begin(), shown.end(), std::not_fn(is_within_character));
-    tokens.push_back(name(ids[i]));
+    choice.text_offset += int64_t(utf8_length(shown));
+    const std::string token = name(ids[i]);
+    tokens.push_back(token);
     values.push_back(value(logprobs[i].logprob));
     Json top = Json::object();
     for (const TopLogprob& other : logprobs[i].top) top[name(other.token)] = value(other.logprob);
-    top[name(ids[i])] = value(logprobs[i].logprob);
+    top[token] = value(logprobs[i].logprob);
     tops.push_back(std::move(top));
   }
   return {{"text_offset", std::move(offsets)},

@@ -43,9 +43,9 @@ class ChatTemplate {
 
   /// `messages`: an array of objects with role and content: a text, or a list of {"type": "text", "text": …}, which a
   /// template that reads lists of that role gets as it is and another one as the texts, a line each. Arguments of
-  /// tool_calls that are the text of an object become the object, unless the template takes texts alone. Throws Error(model_file) for
-  /// whatever the template does wrong, limits included, and Error(usage) when it refuses the messages
-  /// (raise_exception).
+  /// tool_calls that are the text of an object become the object, unless the template takes texts alone. Throws
+  /// Error(model_file) for whatever the template does wrong, limits included, and Error(usage) when it refuses the
+  /// messages (raise_exception).
   std::string render(const nlohmann::ordered_json& messages, const RenderOptions& options = {}) const;
 
  private:

@@ -96,8 +96,8 @@ void read_tokenizer_config(const std::filesystem::path& folder, TokenTable& tabl
   std::vector<ConfiguredToken> added;
   const json added_ids = read_object(added_path);
   for (const auto& [text, id] : added_ids.items()) {
-    const auto number = integer_of<int32_t>(id);
-    if (!number || *number < 0)
+    const auto number = integer_of<int32_t>(id, 0);
+    if (!number)
       fail(ExitCode::model_file, "{}: {}: expected an id in [0, 2^31), found {}", added_path.string(),
            json_literal(text), short_dump(id));
     added.push_back({*number, text, true});

@@ -42,8 +42,8 @@ class Reader {
     return value.get<bool>();
   }
   int64_t id(const json& value, const std::string& entry) const {
-    const auto number = integer_of<int32_t>(value);
-    if (!number || *number < 0) refuse(entry, "expected an id in [0, 2^31), found {}", short_dump(value));
+    const auto number = integer_of<int32_t>(value, 0);
+    if (!number) refuse(entry, "expected an id in [0, 2^31), found {}", short_dump(value));
     return *number;
   }
 
@@ -56,8 +56,8 @@ void read_vocabulary(const Reader& reader, const json& vocab, TokenizerSource& s
     reader.refuse("model.vocab", "expected an object from token to id, found {}", short_dump(vocab));
   source.entries.reserve(vocab.size());
   for (const auto& [text, id] : vocab.items()) {
-    const auto number = integer_of<int32_t>(id);
-    if (!number || *number < 0)
+    const auto number = integer_of<int32_t>(id, 0);
+    if (!number)
       reader.refuse("model.vocab[" + json_literal(text) + "]", "expected an id in [0, 2^31), found {}", short_dump(id));
     source.entries.push_back({.text = text, .id = *number, .where = {}, .added = false});
   }

@@ -25,8 +25,8 @@ void read_ids(const std::filesystem::path& path, bool added, TokenizerSource& so
     fail(ExitCode::model_file, "{}: expected an object from token to id, found {}", path.string(), short_dump(ids));
   for (const auto& [text, id] : ids.items()) {
     const std::string where = path.filename().string() + "[" + json_literal(text) + "]";
-    const auto number = integer_of<int32_t>(id);
-    if (!number || *number < 0)
+    const auto number = integer_of<int32_t>(id, 0);
+    if (!number)
       fail(ExitCode::model_file, "{}: {}: expected an id in [0, 2^31), found {}", source.file, where, short_dump(id));
     source.entries.push_back({.text = text, .id = *number, .where = where, .added = added});
   }

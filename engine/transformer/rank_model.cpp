@@ -321,7 +321,8 @@ RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, Ma
     const LayerVectors& vectors = layer_vectors_[i];
     const bool drops_rows =
         last_stage() && i + 1 == num_layers && !taps_last_residual() && int(batch.logit_row.size()) < batch.num_rows();
-    // Of parallel branches the MLP's products come between attention and the product that reads it.
+    // Of parallel branches the MLP's products come between attention and the product that reads it, and that one
+    // between the MLP and its own.
     const bool is_parallel = spec.block == BlockLayout::parallel;
     MatView attended = attention_block(branch_input(spec, stream, vectors.attn_norm), i, rows, batch,
                                        drops_rows || is_parallel ? nullptr : layer.o.get());
@@ -332,13 +333,13 @@ RankModel::Stream RankModel::run_layers(const Batch& batch, const Rows& rows, Ma
       attended = keep_logit_rows(batch, attended);
     }
     if (is_parallel) {
-      const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i);
+      const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i, nullptr);
       add_parallel_branches(stream, attended, hidden, i);
       continue;
     }
     const bool around = spec.norms == NormPlace::around;
     add_branch(spec, stream, attended, *layer.o, vectors.o_bias, around ? vectors.attn_out_norm : vectors.attn_norm);
-    const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i);
+    const MatView hidden = mlp_block(branch_input(spec, stream, vectors.mlp_norm), i, layer.down.get());
     add_branch(spec, stream, hidden, *layer.down, vectors.down_bias, around ? vectors.mlp_out_norm : vectors.mlp_norm);
   }
   if (last_stage()) {
@@ -524,10 +525,8 @@ void RankModel::norm_heads(const AttentionSpec& spec, const LayerVectors& vector
   backend_.norm_heads(args);
 }
 
-MatView RankModel::mlp_block(const BranchInput& input, size_t layer) {
-  const LayerSpec& layer_spec = spec_.layer(weights_.plan.layer_begin + int(layer));
-  const MlpSpec& spec = layer_spec.mlp;
-  const bool down_follows = layer_spec.block != BlockLayout::parallel;  // else attention's own product does
+MatView RankModel::mlp_block(const BranchInput& input, size_t layer, const PackedWeight* reader) {
+  const MlpSpec& spec = spec_.layer(weights_.plan.layer_begin + int(layer)).mlp;
   const LayerWeights& weights = weights_.layers[layer];
   const MatView hidden = mlp_.row_range(0, input.x.rows);
   const bool gated = spec.kind == MlpKind::gated;
@@ -536,7 +535,7 @@ MatView RankModel::mlp_block(const BranchInput& input, size_t layer) {
                    .y = hidden,
                    .glu = gated,
                    .activation = spec.activation,
-                   .reader = gated && down_follows ? weights.down.get() : nullptr});
+                   .reader = gated ? reader : nullptr});
   if (!gated) backend_.activation({.x = hidden, .activation = spec.activation});
   return hidden;
 }

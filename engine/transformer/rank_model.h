@@ -89,8 +89,8 @@ class RankModel {
   /// `reader`: as in AttentionArgs.
   MatView attention_block(const BranchInput& input, size_t layer, const Rows& rows, const Batch& batch,
                           const PackedWeight* reader);
-  /// Activations of the MLP, [rows, intermediate].
-  MatView mlp_block(const BranchInput& input, size_t layer);
+  /// Activations of the MLP, [rows, intermediate]. reader: as in GemmArgs, for a gated one.
+  MatView mlp_block(const BranchInput& input, size_t layer, const PackedWeight* reader);
   /// The branch's last product: what it gives is added to the residual, now or with the next norm.
   /// norm: of the layer's norm after the sum, or around the branch.
   void add_branch(const LayerSpec& spec, Stream& stream, MatView x, const PackedWeight& w, const float* bias,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,16 +41,15 @@ nlohmann::json read_model_config(const std::filesystem::path& path);
 /// The value at a dotted path of nested objects, "engine.parallel.tp"; null where it leads nowhere.
 const nlohmann::json* find_value(const nlohmann::json& tree, std::string_view path);
 
-/// The integer that it is; nothing where it is written with a fraction or an exponent, or does not fit T.
+/// The integer that it is; nothing where it is written with a fraction or an exponent, does not fit T or is below
+/// `least`.
 template <std::integral T, class Json>
-std::optional<T> integer_of(const Json& value) {
-  if (value.is_number_unsigned()) {
-    const auto number = value.template get<uint64_t>();
-    return std::in_range<T>(number) ? std::optional(T(number)) : std::nullopt;
-  }
-  if (!value.is_number_integer()) return std::nullopt;
-  const auto number = value.template get<int64_t>();
-  return std::in_range<T>(number) ? std::optional(T(number)) : std::nullopt;
+std::optional<T> integer_of(const Json& value, T least = std::numeric_limits<T>::min()) {
+  const auto fitting = [&](auto number) {
+    return std::in_range<T>(number) && T(number) >= least ? std::optional(T(number)) : std::nullopt;
+  };
+  if (value.is_number_unsigned()) return fitting(value.template get<uint64_t>());
+  return value.is_number_integer() ? fitting(value.template get<int64_t>()) : std::nullopt;
 }
 
 /// A string without its quotes, anything else as JSON: for names and labels.

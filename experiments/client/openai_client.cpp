@@ -42,13 +42,9 @@ const Json* member(const Json& object, const char* name) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-std::optional<int64_t> count_of(const Json& value) {
-  const auto count = integer_of<int64_t>(value);
-  return count >= 0 ? count : std::nullopt;
-}
 std::optional<int64_t> count_of(const Json& object, const char* name) {
   const Json* const value = member(object, name);
-  return value ? count_of(*value) : std::nullopt;
+  return value ? integer_of<int64_t>(*value, 0) : std::nullopt;
 }
 
 /// Nothing, and the reason in `why`: it is not JSON, or not such as anybody should read.
@@ -80,7 +76,7 @@ std::optional<SpeculationStats> vllm_stats(const Json& object) {
                        .accepted = count_of(*stats, "num_accepted_draft_tokens").value_or(0)};
   const Json* const histogram = member(*stats, "acceptance_histogram");
   if (!histogram || !histogram->is_array()) return out;
-  for (const Json& steps : *histogram) out.steps_by_accepted.push_back(count_of(steps).value_or(0));
+  for (const Json& steps : *histogram) out.steps_by_accepted.push_back(integer_of<int64_t>(steps, 0).value_or(0));
   return out;
 }
 
@@ -300,8 +296,8 @@ void AnswerReader::read_choice(const Json& choice, double now_ms) {
   if (const Json* const list = member(choice, "token_ids")) {
     if (!list->is_array()) return fail(RequestFault::bad_answer, "\"token_ids\" is no list");
     for (const Json& id : *list) {
-      const auto number = integer_of<int32_t>(id);
-      if (!number || *number < 0) return fail(RequestFault::bad_answer, "\"token_ids\" holds " + short_dump(id));
+      const auto number = integer_of<int32_t>(id, 0);
+      if (!number) return fail(RequestFault::bad_answer, "\"token_ids\" holds " + short_dump(id));
       ids.push_back(*number);
     }
   }

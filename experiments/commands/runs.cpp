@@ -73,6 +73,7 @@ bool is_gain_shown(const json& summary, const std::string& id, const std::string
 /// The ranked cell whose interval begins highest, and whether that is shown to be a gain.
 void add_best_gain(const json& summary, json& line) {
   std::optional<RatioInterval> best;
+  std::string best_id, best_outcome;
   for (const json& cell : summary.value("cells", json::array())) {
     const json speedup = cell.value("speedup", json(nullptr)), ends = cell.value("speedup_ci95", json(nullptr));
     const std::string outcome = cell.value("outcome", "");
@@ -83,11 +84,12 @@ void add_best_gain(const json& summary, json& line) {
       gain.high = ends[1].get<double>();
     }
     if (best && !begins_higher(gain, *best)) continue;
-    best = gain;
-    line["best_speedup"] = gain.ratio;
-    line["best_speedup_cell"] = cell.value("id", "");
-    line["best_speedup_shown"] = is_gain_shown(summary, cell.value("id", ""), outcome);
+    best = gain, best_id = cell.value("id", ""), best_outcome = outcome;
   }
+  if (!best) return;
+  line["best_speedup"] = best->ratio;
+  line["best_speedup_cell"] = best_id;
+  line["best_speedup_shown"] = is_gain_shown(summary, best_id, best_outcome);
 }
 
 /// A line of list --json, from the files that are short: of runs with many requests the journal is not read.

@@ -48,8 +48,8 @@ bool same_requests(const CellResult& a, const CellResult& b) {
 
 /// Lengths, temperature and the like; where a record does not say, the same.
 bool same_sampling(const CellResult& a, const CellResult& b) {
-  const nlohmann::json *const of_a = find_value(a.requested, "sampling"), *const of_b =
-                                                                              find_value(b.requested, "sampling");
+  const nlohmann::json* const of_a = find_value(a.requested, "sampling");
+  const nlohmann::json* const of_b = find_value(b.requested, "sampling");
   return !of_a || !of_b || *of_a == *of_b;
 }
 
@@ -116,16 +116,12 @@ void add_acceptance(CellSummary& out) {
   }
 }
 
-/// It speculates by name and did what plain decoding does.
-bool never_drafted(const CellResult& cell) {
+/// It speculates by name and did what plain decoding does, or the other way round, as a server may; "": neither.
+std::string why_not_what_it_is_called(const CellResult& cell) {
   const RunCounters pooled = pooled_counters(cell);
   const bool is_known = pooled.steps > 0 || pooled.verify_steps > 0;  // not of a server that says nothing
-  return cell.axes.drafts() && is_known && pooled.drafts == 0;
-}
-
-/// A server may, whatever it is asked for.
-bool drafted_without_proposer(const CellResult& cell) {
-  return !cell.axes.drafts() && pooled_counters(cell).drafted > 0;
+  if (cell.axes.drafts()) return is_known && pooled.drafts == 0 ? "never drafted" : "";
+  return pooled.drafted > 0 ? "drafted without a proposer" : "";
 }
 
 std::string why_not_rankable(const CellResult& cell) {
@@ -135,9 +131,7 @@ std::string why_not_rankable(const CellResult& cell) {
   if (is_bound(cell)) return "a bound";
   if (cell.random_weights && cell.axes.drafts()) return "random weights";
   if (cell.oversubscribed) return "oversubscribed";
-  if (never_drafted(cell)) return "never drafted";
-  if (drafted_without_proposer(cell)) return "drafted without a proposer";
-  return "";
+  return why_not_what_it_is_called(cell);
 }
 
 void compare_with_baseline(const CellResult& cell, const CellResult& baseline, const CellSummary& base,

@@ -124,10 +124,9 @@ bool mentions(const ConfigNode& node, const std::string& words) {
                      [&](const ConfigMember& member) { return mentions(member.value, words); });
 }
 
-std::vector<std::string> variable_names(const LoadedConfig& loaded) {
-  const ConfigNode* const vars = loaded.tree.find("vars");
+std::vector<std::string> names_in(const ConfigNode& object) {
   std::vector<std::string> names;
-  for (const ConfigMember& member : vars ? vars->members : std::vector<ConfigMember>()) names.push_back(member.key);
+  for (const ConfigMember& member : object.members) names.push_back(member.key);
   return names;
 }
 
@@ -242,9 +241,8 @@ class Substituter {
     if (inside.starts_with("env:")) return environment(node, inside.substr(4), level);
     const ConfigNode* var = vars_.find(inside);
     if (!var) {
-      std::vector<std::string> names;
-      for (const ConfigMember& member : vars_.members) names.push_back(member.key);
-      give_up(node, fmt::format("unknown variable \"{}\" in \"{}\"{}", inside, node.text, did_you_mean(inside, names)));
+      give_up(node, fmt::format("unknown variable \"{}\" in \"{}\"{}", inside, node.text,
+                                did_you_mean(inside, names_in(vars_))));
     }
     ConfigNode value = resolve(*var, level + 1);
     if (!value.path_base) value.path_base = var->origin.source;
@@ -289,7 +287,8 @@ bool apply_overrides(LoadedConfig& loaded, const ConfigOverrides& overrides, Dia
     }
   };
   apply_each(overrides.axis, apply_axis);
-  const std::vector<std::string> own_variables = variable_names(loaded);
+  const ConfigNode* const vars = loaded.tree.find("vars");
+  const std::vector<std::string> own_variables = vars ? names_in(*vars) : std::vector<std::string>();
   apply_each(overrides.set, apply_set);
   check_variables(loaded, overrides.set, own_variables, diagnostics);
   if (overrides.only.empty()) return all_read;

@@ -413,7 +413,8 @@ std::vector<KeySpec> request_keys() {
       KEY(measure.verify_lossless, "Compare every output with the baseline cell's."),
       KEY(measure.level,
           "Where the clock stands: engine is in this process, http a client of a server (section server)."),
-      KEY(measure.block_seed, "Seed of the order in which the cells of one load take turns; that of its first cell.", {.min = 0}),
+      KEY(measure.block_seed, "Seed of the order in which the cells of one load take turns; that of its first cell.",
+          {.min = 0}),
       KEY(measure.record_drafts,
           "After warming up, a pass over all requests that is not measured, whose drafts go to the cell's "
           "drafts.jsonl, for proposer replay.",

@@ -255,18 +255,27 @@ TEST(Answer, AcceptanceIsCountedByStep) {
       R"("num_accepted_draft_tokens":2,"num_draft_tokens":5,"num_spec_tokens":3,"per_step_accepted":[2,0]})");
 }
 
+GenerationRequest with_two_logprobs(ApiKind kind) {
+  GenerationRequest request = streamed(kind);
+  request.sampling.logprobs.num_top = 2;
+  return request;
+}
+
+/// Of a completion that had `emitted`.
+Json legacy_logprobs(const Emitted& emitted) {
+  Rig rig(with_two_logprobs(ApiKind::completion));
+  rig.answer->take(0, emitted);
+  rig.answer->flush();
+  return rig.events()[0]["choices"][0]["logprobs"];
+}
+
 TEST(Answer, PartsOfACharacterHaveNamesOfTheirOwn) {
   const auto ids = small_tokenizer()->encode("a\xF0\x9F\x98\x80");
   ASSERT_GE(ids.size(), 3u);
   Emitted emitted{.token = ids, .finish = FinishReason::length};
   for (size_t i = 0; i < ids.size(); ++i)
     emitted.logprobs.push_back({.logprob = -0.5f, .top = {{ids[i], -0.5f}, {ids[ids.size() - 1 - i], -1.0f}}});
-  GenerationRequest request = streamed(ApiKind::completion);
-  request.sampling.logprobs.num_top = 2;
-  Rig rig(request);
-  rig.answer->take(0, emitted);
-  rig.answer->flush();
-  const Json logprobs = rig.events()[0]["choices"][0]["logprobs"];
+  const Json logprobs = legacy_logprobs(emitted);
   EXPECT_EQ(logprobs["tokens"].back(), "bytes:\\x80") << logprobs;
   EXPECT_EQ(logprobs["top_logprobs"].back().size(), 2u);
   EXPECT_EQ(logprobs["text_offset"].back(), 1) << "the character that it ends";
@@ -278,17 +287,12 @@ TEST(Answer, LogprobsInBothForms) {
   for (size_t i = 0; i < ids.size(); ++i)
     emitted.logprobs.push_back(
         {.logprob = -0.5f, .top = {{ids[0], -0.25f}, {ids[i], -std::numeric_limits<float>::infinity()}}});
-  GenerationRequest request = streamed(ApiKind::completion);
-  request.sampling.logprobs.num_top = 2;
-  Rig completion(request);
-  completion.answer->take(0, emitted);
-  completion.answer->flush();
-  const Json legacy = completion.events()[0]["choices"][0]["logprobs"];
+  const Json legacy = legacy_logprobs(emitted);
   EXPECT_EQ(legacy["tokens"].size(), ids.size());
   EXPECT_EQ(legacy["token_logprobs"][0], -0.5);
   EXPECT_EQ(legacy["text_offset"][1], legacy["tokens"][0].get<std::string>().size());
   EXPECT_EQ(legacy["top_logprobs"][1][legacy["tokens"][0].get<std::string>()], -0.25);
-  request.kind = ApiKind::chat;
+  GenerationRequest request = with_two_logprobs(ApiKind::chat);
   request.stream = false;
   Rig chat(request);
   chat.answer->take(0, emitted);
