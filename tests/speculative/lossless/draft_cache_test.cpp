@@ -31,7 +31,7 @@ TEST_P(DraftCacheTest, DraftsEqualThoseOfAFreshCache) {
   const DraftCacheCase& test = GetParam();
   Workload workload = Workload::trained(4, 4, 48);
   EngineRig rig(workload.rig_options(test.tp, test.pp));
-  const auto requests = workload.requests({.rule = test.rule, .seed = 11, .min_requests = 14});
+  const auto requests = workload.requests({.rule = test.rule, .seed = 11, .min_requests = 28});
   EngineSetup setup{.proposer = test.proposer,
                     .rule = test.rule,
                     .draft_placement = test.placement,
