@@ -233,7 +233,8 @@ __device__ __forceinline__ uint32_t non_numbers_of(uint32_t pair) {
 }
 
 /// Zeros in place of a chunk's values, by all takers: of keys outside [begin, end), and if only `numbers` may stay, of
-/// what is none. Returns, if `numbers`, whether there was any, once all takers have met; else false at once.
+/// what is none. Returns, if `numbers`, whether there was any, once all takers have met; else false at once, without
+/// reading what others may write meanwhile.
 template <int kDims>
 __device__ __forceinline__ bool clear_values(const Takers& takers, int32_t chunk_begin, int32_t begin, int32_t end,
                                              bool numbers, Stage<kDims>& stage) {
@@ -244,7 +245,10 @@ __device__ __forceinline__ bool clear_values(const Takers& takers, int32_t chunk
   for (int first = takers.index(); first < kUnits; first += kTogether * takers.threads) {
     uint4 unit[kTogether];
 #pragma unroll
-    for (int i = 0; i < kTogether; ++i) unit[i] = stage.value[min(first + i * takers.threads, kUnits - 1)];
+    for (int i = 0; i < kTogether; ++i) {
+      const int at = first + i * takers.threads;
+      unit[i] = numbers && at < kUnits ? stage.value[at] : uint4{};
+    }
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       const int at = first + i * takers.threads;

@@ -82,11 +82,11 @@ __device__ __forceinline__ int number_in_team() {
   return int(cluster_rank());
 }
 
-/// All threads of the team's blocks.
+/// All threads of the team's blocks, from different places of the code, where __syncthreads() is not defined.
 template <class S>
 __device__ __forceinline__ void barrier_of_team() {
   if constexpr (S::kBlocks == 1)
-    __syncthreads();
+    asm volatile("bar.sync 0, %0;" ::"n"(S::kBlockThreads) : "memory");
   else
     cluster_barrier();
 }
