@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
   StageRing<kDims> ring(stages + set * kStages, barriers + set * 2 * kStages, kStages, kChunkParts, kWarps,
                         takers.first);
   StageRing<kDims> to_fill = ring;
-  KeyFetcher<kDims, kChunkParts, kSets> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin + set);
+  KeyFetcher<kDims, kChunkParts> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin + set, kSets);
   const auto fetch = [&](int chunk) {
     if (chunk >= chunks.end) return;
     Stage<kDims>& stage = to_fill.next_to_fill();

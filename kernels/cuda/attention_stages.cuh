@@ -94,14 +94,14 @@ class StageRing {
   uint32_t round_ = 0;
 };
 
-/// What warps fetch: keys and values of a sequence and KV head at [begin, end), every kStride-th chunk. What lies
-/// beside them in kCopiedKeys comes too; nothing to other places of a stage. One warp, or kChunkParts of them side by
-/// side. A lane finds the page of its part, one such chunk ahead.
-template <int kDims, int kFillers, int kStride = 1>
+/// What warps fetch: keys and values of a sequence and KV head at [begin, end), every stride-th chunk from `chunk` on.
+/// What lies beside them in kCopiedKeys comes too; nothing to other places of a stage. One warp, or kChunkParts of them
+/// side by side. A lane finds the page of its part, one such chunk ahead.
+template <int kDims, int kFillers>
 class KeyFetcher {
  public:
   __device__ KeyFetcher(const AttentionWork& work, const PageMaps& maps, const LineTile& tile, int kv_head,
-                        int32_t begin, int32_t end, int chunk)
+                        int32_t begin, int32_t end, int chunk, int stride = 1)
       : work_(work),
         maps_(maps),
         pages_(work.plan.block + tile.block_begin),
@@ -113,8 +113,9 @@ class KeyFetcher {
         first_(chunk * kDeviceChunk + part_ * kCopiedKeys),
         index_(first_ / work.block_size),
         offset_(first_ - index_ * work.block_size),
-        pages_on_(kKeysOn / work.block_size),
-        rest_on_(kKeysOn - pages_on_ * work.block_size) {
+        keys_on_(stride * kDeviceChunk),
+        pages_on_(keys_on_ / work.block_size),
+        rest_on_(keys_on_ - pages_on_ * work.block_size) {
     static_assert(kFillers == 1 || kFillers == kChunkParts);
     find_page();
   }
@@ -128,7 +129,7 @@ class KeyFetcher {
   __device__ void fetch(Stage<kDims>& to, uint32_t barrier) {
     const int64_t row = work_.row_of_page(kv_head_, page_, offset_);
     const bool wanted = wants();
-    first_ += kKeysOn;
+    first_ += keys_on_;
     index_ += pages_on_;
     offset_ += rest_on_;
     if (offset_ >= work_.block_size) offset_ -= work_.block_size, ++index_;
@@ -149,8 +150,6 @@ class KeyFetcher {
   }
 
  private:
-  static constexpr int32_t kKeysOn = kStride * kDeviceChunk;
-
   /// Whether any of a lane's keys lies in [begin, end).
   __device__ bool wants() const { return first_ < end_ && first_ + kCopiedKeys > begin_; }
   __device__ void find_page() { page_ = wants() ? pages_[index_] : 0; }
@@ -200,9 +199,9 @@ class KeyFetcher {
   const int kv_head_;
   const int32_t begin_, end_;
   const int part_;
-  int32_t first_;                     // of the lane's keys, in the chunk that comes next
-  int32_t index_, offset_;            // where they lie: which page, and where in it
-  const int32_t pages_on_, rest_on_;  // from a chunk to the next one
+  int32_t first_;                               // of the lane's keys, in the chunk that comes next
+  int32_t index_, offset_;                      // where they lie: which page, and where in it
+  const int32_t keys_on_, pages_on_, rest_on_;  // from a chunk to the next one
   int32_t page_ = 0;
 };
 
