@@ -136,6 +136,7 @@ struct AttentionPlan {
   bool whole = false;      // a block takes all chunks of its lines
   int ring_stages = 0;     // chunks in shared memory of blocks that take all of few lines; 0: there are no such blocks
   int warp_sets = 1;       // of blocks that take all chunks of many lines; two take chunks by turns
+  int team_blocks = 1;     // that take the chunks of a tile of few lines by turns; more than one are a cluster
   int32_t most_lines = 0;  // of a tile
   // keys before a tile's first row, and FreshRows::factors, are complete even before wait_for_predecessor()
   bool keys_stay = false;
@@ -187,7 +188,10 @@ inline bool attention_is_few(const AttentionPlan& plan) { return !plan.whole || 
 /// Blocks of whole lines that run at once on a multiprocessor.
 int attention_blocks_each(int most_lines);
 /// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
-int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device);
+int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, int team_blocks,
+                          const cudaDeviceProp& device);
+/// AttentionPlan::team_blocks of num_rows rows in as many pairs of a tile and a KV head: teams all run at once.
+int attention_team_blocks(int num_rows, int num_pairs, const cudaDeviceProp& device);
 /// AttentionPlan::warp_sets of its tiles, where those are of many lines.
 int attention_warp_sets(const KvView& kv, const AttentionPlan& plan, const cudaDeviceProp& device);
 

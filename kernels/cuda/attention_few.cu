@@ -1,10 +1,11 @@
 // Attention by tensor cores where lines are few, or blocks: four warps share 16 lines, a quarter of a chunk's keys for
 // the scores, a quarter of the dimensions for the output. A block takes one KV head and either one chunk of the keys
 // for all lines of a tile, whose parts the merge adds, or all chunks. A value is made by the instructions of
-// attention_many.cu in their order, so the bits are the same. Fresh rows need no kernel of their own: queries are
-// turned on their way in, and the block whose chunk holds a row's key turns and stores it.
+// attention_many.cu in their order, so the bits are the same. Where tiles are few, a team of blocks takes all chunks of
+// one. Fresh rows need no kernel of their own: queries are turned on their way in, and the block whose chunk holds a
+// row's key turns and stores it.
 
-#include "kernels/cuda/attention_tiles.cuh"
+#include "kernels/cuda/attention_team.cuh"
 #include "kernels/math/rope.h"
 
 namespace paceline::cuda {
@@ -34,8 +35,9 @@ struct Group {
   }
 };
 template <int kDims>
-constexpr size_t shared_bytes(int stages, int groups) {
-  return sizeof(Stage<kDims>) * size_t(stages) + size_t(groups) * sizeof(Group<kDims>);
+constexpr size_t shared_bytes(int stages, int groups, int team_blocks = 1) {
+  return sizeof(Stage<kDims>) * size_t(stages) + size_t(groups) * sizeof(Group<kDims>) +
+         size_t(team_blocks - 1) * sizeof(HandedChunk<kDims>);
 }
 
 /// What turns four pairs of dimensions.
@@ -152,17 +154,6 @@ __device__ __forceinline__ void take_query(const AttentionWork& work, const Line
     }
 }
 
-/// A thread's two lines over one chunk: the largest scores, not scaled yet; the sums of weights; the outputs of the
-/// warp's dimensions.
-template <int kDims>
-struct ChunkPart {
-  static constexpr int kDimTiles = kDims / 8 / kWarps;  // of eight
-
-  float largest[2];
-  float sum[2];
-  float output[kDimTiles][4] = {};
-};
-
 /// Over keys that lie in `stage`, for all warps of a group together. query(step): of 16 dimensions, as the product
 /// takes them. found_largest(): once part.largest is known, while the rest is on its way.
 template <int kDims, class Tile, class Query, class FoundLargest>
@@ -247,11 +238,12 @@ template <bool kWhole>
 constexpr int kDealtThreads = kWhole ? 2 * (kThreads + kFetchingThreads<true>) : 512;
 
 /// kWhole: a block takes all chunks, or those of a piece, and its last warp fetches them; else one chunk. Of trees: all
-/// chunks below, whose sum it leaves; one chunk of a list.
-template <int kDims, bool kWhole, class Tile>
+/// chunks below, whose sum it leaves; one chunk of a list. kOfTeam: blocks take all chunks together.
+template <int kDims, bool kWhole, class Tile, bool kOfTeam = false>
 __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
     attention_few_kernel(AttentionWork work, const __grid_constant__ PageMaps maps) {
   static_assert(most_groups(kWhole) * kThreads + kFetchingThreads<kWhole> <= kDealtThreads<kWhole>);
+  static_assert(!kOfTeam || (kWhole && !kOfTree<Tile>), "a team takes all chunks");
   constexpr int kOctets = kDims / 16;  // of a line, each with the one that is turned with it
   constexpr int kDimTiles = ChunkPart<kDims>::kDimTiles;
   extern __shared__ __align__(1024) char memory[];
@@ -264,11 +256,17 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
   TileChunk at{.tile = work.plan.num_tiles - 1 - int(blockIdx.y), .chunk = int(blockIdx.z)};
   if constexpr (kListed) at = work.plan.chunk[blockIdx.x];
   const Tile tile = work.tile_at(at.tile, static_cast<const Tile*>(nullptr));
-  const int kv_head = kListed ? blockIdx.y : blockIdx.x;
+  const int kv_head = kListed ? blockIdx.y : kOfTeam ? blockIdx.x / unsigned(work.plan.team_blocks) : blockIdx.x;
   const KeyRange& keys = tile.keys;
   ChunkRange chunks(keys);
   chunks = kWhole ? chunks.within(tile.begin_chunk, tile.end_chunk) : chunks.only(at.chunk);
-  const bool adds = kWhole && tile.begin_chunk == 0;  // else each chunk leaves its part
+  using Sharers = std::conditional_t<kOfTeam, Team<kDims>, NoTeam>;
+  __shared__ __align__(8) typename Sharers::Barriers team_barriers;
+  const Sharers team(
+      reinterpret_cast<HandedChunk<kDims>*>(memory + shared_bytes<kDims>(stages, takers.threads / kThreads)),
+      team_barriers, work.plan.team_blocks, chunks.end - chunks.begin, takers.threads);
+  const int first_chunk = chunks.begin + team.rank();
+  const bool adds = kWhole && tile.begin_chunk == 0 && team.is_first();  // else each chunk leaves its part
   const int group_index = int(threadIdx.x) / kThreads, thread = int(threadIdx.x) % kThreads;
   const int warp = thread / 32, lane = thread % 32;
   const int index = thread / kOctets, octet = thread % kOctets;  // whose query this thread takes
@@ -277,12 +275,13 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
   const LineOut out[2] = {{work, line[0], warp * kDimTiles}, {work, line[1], warp * kDimTiles}};
   constexpr int kFillers = kWhole ? 1 : kChunkParts;
   StageRing<kDims> ring(reinterpret_cast<Stage<kDims>*>(memory), barriers, stages, kFillers, takers.threads / 32);
+  team.meet();
   OctetFactors<kDims> factors;
-  KeyFetcher<kDims, kFillers> fetcher(work, maps, tile, kv_head, keys.first, keys.last, chunks.begin);
+  KeyFetcher<kDims, kFillers> fetcher(work, maps, tile, kv_head, keys.first, keys.last, first_chunk, team.size());
   if constexpr (kWhole) {
     if (int(threadIdx.x) >= takers.threads) {
       bool has_waited = false;
-      for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+      for (int chunk = first_chunk; chunk < chunks.end; chunk += team.size()) {
         if (!has_waited && !work.is_early(chunk, tile.own)) wait_for_predecessor(), has_waited = true;
         Stage<kDims>& stage = ring.next_to_fill();
         fetcher.fetch(stage, ring.filled_barrier());
@@ -330,7 +329,29 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
   // from there on a line does not see all keys, or some do not lie in their pages yet
   int32_t plain_end = min(keys.seen_last, fresh);
   if constexpr (kListed) plain_end = min(plain_end, tile.tree_begin);
-  for (int chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+  const auto add = [&](const ChunkPart<kDims>& part, const Rescale(&rescale)[2]) {
+#pragma unroll
+    for (int l = 0; l < 2; ++l) sum[l] = rescale[l].add(sum[l], part.sum[l]);
+#pragma unroll
+    for (int t = 0; t < kDimTiles; ++t)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) output[t][j] = rescale[j / 2].add(output[t][j], part.output[t][j]);
+  };
+  const auto add_handed = [&](int round) {
+#pragma unroll 1
+    for (int block = 1; block < team.size(); ++block) {
+      const int chunk = team.chunk_of(block, round);
+      if (chunk < 0) break;
+      ChunkPart<kDims> part;
+      team.take(part, block, round);
+      Rescale rescale[2];
+      rescale_to(line, (chunks.begin + chunk) * kDeviceChunk, part.largest, work.scale, largest, rescale);
+      add(part, rescale);
+    }
+  };
+  team.await_others();
+  int round = 0;
+  for (int chunk = first_chunk; chunk < chunks.end; chunk += team.size(), ++round) {
     const int32_t chunk_begin = chunk * kDeviceChunk;
     const bool is_plain = chunk_begin >= keys.seen_first && chunk_begin + kDeviceChunk <= plain_end;
     Stage<kDims>& stage = ring.next_filled();
@@ -359,17 +380,15 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
     ChunkPart<kDims> part;
     Rescale rescale[2];
     const auto found_largest = [&] {
+      if (kOfTeam && adds && round > 0) add_handed(round - 1);  // which have come meanwhile
       if (adds) rescale_to(line, chunk_begin, part.largest, work.scale, largest, rescale);
     };
     attend<kDims>(work, tile, kv_head, line, chunk_begin, non_numbers, stage, group, group_index, kWhole || warp == 0,
                   query, found_largest, part);
     if (adds) {
-#pragma unroll
-      for (int l = 0; l < 2; ++l) sum[l] = rescale[l].add(sum[l], part.sum[l]);
-#pragma unroll
-      for (int t = 0; t < kDimTiles; ++t)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) output[t][j] = rescale[j / 2].add(output[t][j], part.output[t][j]);
+      add(part, rescale);
+    } else if (kOfTeam) {
+      team.hand(part, round);
     } else {
       const int index_of_part = kWhole || kListed ? chunk - tile.before_part : chunk;
 #pragma unroll
@@ -385,6 +404,7 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
   }
   if constexpr (kWhole) {
     if (!adds) return;
+    if (kOfTeam && round > 0) add_handed(round - 1);
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
       if (line[l].begin == line[l].end && !line[l].is_padding) continue;
@@ -407,13 +427,16 @@ __global__ void __launch_bounds__(kDealtThreads<kWhole>, kWhole ? 1 : 2)
 template <int kDims, bool kWhole>
 void run(const AttentionWork& work, const PageMaps& maps, LaunchTo queue) {
   const AttentionPlan& plan = work.plan;
+  const unsigned team = kWhole ? unsigned(plan.team_blocks) : 1;
   const auto start = [&](auto* kernel, int most_lines, dim3 grid) {
     const int groups = (most_lines + kGroupLines - 1) / kGroupLines;
-    launch(kernel, grid, dim3(unsigned(groups * kThreads + kFetchingThreads<kWhole>)),
-           shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups), queue, work, maps);
+    launch_with({.cluster = dim3(team)}, kernel, grid, dim3(unsigned(groups * kThreads + kFetchingThreads<kWhole>)),
+                shared_bytes<kDims>(kWhole ? plan.ring_stages : 1, groups, int(team)), queue, work, maps);
   };
   const unsigned heads = unsigned(work.num_kv_heads), tiles = unsigned(plan.num_tiles);
-  if (!plan.tree_tile)
+  if (team > 1)
+    start(attention_few_kernel<kDims, true, LineTile, true>, plan.most_lines, dim3(heads * team, tiles));
+  else if (!plan.tree_tile)
     start(attention_few_kernel<kDims, kWhole, LineTile>, plan.most_lines,
           dim3(heads, tiles, kWhole ? 1u : unsigned(plan.num_chunks)));
   else if (kWhole)
@@ -432,15 +455,25 @@ int stages_with_room(int wanted, const cudaDeviceProp& device) {
   return 0;
 }
 
+/// Of a team's block.
+template <int kDims>
+constexpr size_t kTeamBytes = shared_bytes<kDims>(kStagesBeside, most_groups(true), kMostTeamBlocks);
+bool has_room_for_teams(const cudaDeviceProp& device) {
+  return device.major >= 9 && kTeamBytes<128> + kReservedShared <= device.sharedMemPerBlockOptin;
+}
+
 template <int kDims, bool kWhole>
 void prepare(const cudaDeviceProp& device) {
   const int stages = kWhole ? stages_with_room<kDims>(kStagesAlone, device) : 1;
   if (stages == 0) return;
+  const auto allow = [](auto* kernel, size_t bytes) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+          "cudaFuncSetAttribute");
+  };
   for (const auto kernel :
        {attention_few_kernel<kDims, kWhole, LineTile>, attention_few_kernel<kDims, kWhole, TreeTile>})
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               int(shared_bytes<kDims>(stages, most_groups(kWhole)))),
-          "cudaFuncSetAttribute");
+    allow(kernel, shared_bytes<kDims>(stages, most_groups(kWhole)));
+  if (kWhole && has_room_for_teams(device)) allow(attention_few_kernel<kDims, true, LineTile, true>, kTeamBytes<kDims>);
 }
 
 }  // namespace
@@ -449,12 +482,22 @@ int attention_blocks_each(int most_lines) {
   return most_lines > kGroupLines ? 1 : 2;  // two groups and a warp leave no registers for another block
 }
 
-int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, const cudaDeviceProp& device) {
+int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, int team_blocks,
+                          const cudaDeviceProp& device) {
   if (most_lines > kFewLines) return 0;
+  if (team_blocks > 1) return kStagesBeside;
   const bool is_alone =
       num_tiles * kv.num_kv_heads <= device.multiProcessorCount || attention_blocks_each(most_lines) == 1;
   const int wanted = is_alone ? kStagesAlone : kStagesBeside;
   return kv.k_dim <= 64 ? stages_with_room<64>(wanted, device) : stages_with_room<128>(wanted, device);
+}
+
+int attention_team_blocks(int num_rows, int num_pairs, const cudaDeviceProp& device) {
+  constexpr int kFewestRows = 17;  // of fewer, what chunks leave is soon merged
+  const int sms = device.multiProcessorCount;
+  if (num_rows < kFewestRows || num_pairs * kMostTeamBlocks < sms * 2 / 3 || !has_room_for_teams(device)) return 1;
+  // clusters of 2, 3 and 4 that run at once: 66, 39 and 30 on 132 multiprocessors (cudaOccupancyMaxActiveClusters)
+  return num_pairs <= sms * 2 / 9 ? 4 : num_pairs <= sms * 3 / 10 ? 3 : num_pairs <= sms / 2 ? 2 : 1;
 }
 
 void prepare_attention_few(const cudaDeviceProp& device) {

@@ -180,12 +180,16 @@ void cut_long(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceP
   plan.num_merged = int32_t(slices.merged.size());
 }
 
-/// Whether blocks of kFewLines, whose lines warps share, do so all. They are faster than those of kMmaLines then.
-bool shared_lines_run_at_once(const AttentionArgs& args, const cudaDeviceProp& device) {
+/// Blocks of kFewLines that take all chunks.
+int64_t blocks_of_few_lines(const AttentionArgs& args) {
   int64_t tiles = 0;
   for (const SeqSpan& seq : args.seqs) tiles += (int64_t{seq.num_rows} * group_of(args) + kFewLines - 1) / kFewLines;
-  return tiles * args.kv.num_kv_heads <= device.multiProcessorCount;
+  return tiles * args.kv.num_kv_heads;
 }
+
+/// Chunks of tiles so few that their blocks leave most SMs without work, up to which teams take them all, not blocks of
+/// one chunk: of more, those keep the device busy.
+constexpr int kMostTeamChunks = 16;
 
 }  // namespace
 
@@ -201,21 +205,32 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   };
   plan.whole = has_trees;
   find_tiles(attention_line_tile(args));
+  const int64_t blocks = blocks_of_few_lines(args);
+  // of lines that warps share, blocks are faster than those of kMmaLines, if they run at once
+  const auto share_lines = [&] {
+    return !has_trees && plan.num_merged == 0 && attention_line_tile(args) == kMmaLines &&
+           blocks <= device.multiProcessorCount;
+  };
   int32_t rows_of_seqs = 0;
   for (const SeqSpan& seq : args.seqs) rows_of_seqs += seq.num_rows;
   plan.whole = false;
   if (rows_of_seqs == args.q.rows) {  // rows of no sequence are zeroed by the merge
     const bool fills_device = attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
     if (!has_trees && attention_line_tile(args) == kMmaLines &&
-        attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device) > 0)
+        attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, 1, device) > 0)
       cut_long(args, scratch_bytes, device, fills_device, slices);
     plan.whole = fills_device || plan.num_merged > 0;
+    plan.team_blocks = share_lines() ? attention_team_blocks(args.q.rows, int(blocks), device) : 1;
+    if (plan.team_blocks > 1 && !plan.whole) {
+      plan.whole = plan.num_chunks <= kMostTeamChunks;
+      if (!plan.whole) plan.team_blocks = 1;
+    }
   }
-  const bool share_lines = plan.whole && !has_trees && plan.num_merged == 0 && shared_lines_run_at_once(args, device);
-  const int line_tile = share_lines ? kFewLines : attention_line_tile(args, plan.whole);
+  const int line_tile = plan.whole && share_lines() ? kFewLines : attention_line_tile(args, plan.whole);
   if (plan.most_lines > line_tile || (has_trees && !plan.whole)) find_tiles(line_tile);
   slices.line_tile = line_tile;
-  if (plan.whole) plan.ring_stages = attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, device);
+  if (plan.whole)
+    plan.ring_stages = attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, plan.team_blocks, device);
   if (!has_trees && !attention_is_few(plan)) plan.warp_sets = attention_warp_sets(args.kv, plan, device);
   slices.row_bytes = plan.whole && !has_trees ? 0 : attention_row_bytes(args, plan.num_parts);
   slices.slice_rows =
@@ -255,7 +270,8 @@ bool takes_fresh_rows(const RopeArgs& rope, const StoreKvArgs& store, const Atte
   const KvView& kv = args.kv;
   if (!turns_queries(rope, args) || !attention_is_few(plan) || !args.paths.place.empty()) return false;
   // of a sequence in several tiles of whole lines, each would take the keys of all rows before its own
-  if (plan.whole && plan.num_merged == 0 && plan.num_tiles > int32_t(args.seqs.size())) return false;
+  const bool takes_once = !plan.whole || plan.num_merged > 0 || plan.num_tiles <= int32_t(args.seqs.size());
+  if (!takes_once && (plan.team_blocks == 1 || plan.num_rows > kMaxRowTile)) return false;
   if (plan.num_rows != args.q.rows || store.k.stride != store.v.stride || store.kv.k != kv.k || store.kv.v != kv.v)
     return false;
   for (const MatView& rows : {store.k, store.v})

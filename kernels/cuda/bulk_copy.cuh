@@ -99,9 +99,27 @@ __device__ __forceinline__ uint32_t cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
+/// In two steps: what comes before the first is done where others have passed the second.
+__device__ __forceinline__ void arrive_at_cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+__device__ __forceinline__ void await_cluster_barrier() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 /// Every thread of the cluster.
 __device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+  arrive_at_cluster_barrier();
+  await_cluster_barrier();
+}
+/// Where that address of the block's shared memory lies in another block of its cluster.
+__device__ __forceinline__ uint32_t address_in_block(uint32_t address, uint32_t rank) {
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+/// 16 bytes to another block, whose barrier counts them; both addresses are address_in_block()'s.
+__device__ __forceinline__ void send_four(uint32_t to, float4 x, uint32_t barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+               "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w), "r"(barrier)
+               : "memory");
 }
 /// As copy_box_once(), to the same place of each block of the cluster whose bit is set, and its barrier there.
 __device__ __forceinline__ void copy_box_once_to_cluster(uint32_t to, const CUtensorMap* map, int32_t column,
