@@ -393,6 +393,46 @@ TEST(Sweep, ABaselineIsNotForced) {
   }
 }
 
+TEST(Sweep, AForeignServerIsNotComparedWithItself) {
+  const ConfigFiles files;
+  const auto complaint = [&](const std::string& server, const std::string& sweep, const char* only = nullptr) {
+    ConfigOverrides overrides;
+    if (only) overrides.only = only;
+    const std::string text =
+        fmt::format(R"({{"measure": {{"level": "http"}}, "server": {{{}}}, "sweep": {{{}}}}})", server, sweep);
+    try {
+      expand(files.load(text, overrides), {});
+    } catch (const ConfigError& error) {
+      return error.diagnostics().at(0).message;
+    }
+    return std::string();
+  };
+  const std::string endpoint = R"("endpoint": "http://127.0.0.1:9")", plain = R"("command": "serve {port}")",
+                    told = R"("command": "serve {port} {proposer} {k}")";
+  const std::string proposers = R"("axes": {"proposer": ["none", "ngram"]})", ranks = R"("axes": {"tp": [1, 2]})",
+                    load = R"("axes": {"load.concurrency": [1, 8]})";
+  EXPECT_EQ(complaint(endpoint, proposers),
+            "cells tp1_pp1_none_c1 and tp1_pp1_ngram_k5_c1 would compare a server with itself: http://127.0.0.1:9 does "
+            "not know their speculation.proposer; give each its own server.endpoint in sweep.include, or select one of "
+            "them with --only");
+  EXPECT_EQ(
+      complaint(plain, ranks),
+      "cells tp1_pp1_none_c1 and tp2_pp1_none_c1 would compare a server with itself: server.command does not know "
+      "their engine.parallel.tp; write {proposer} and {k} into it where those differ, or give each its own in "
+      "sweep.include, or select one of them with --only");
+  EXPECT_NE(complaint(told, ranks), "");
+  EXPECT_EQ(complaint(told, proposers), "");
+  EXPECT_EQ(complaint(endpoint, load), "");
+  EXPECT_EQ(complaint(endpoint, ranks, "tp==1"), "");
+  EXPECT_EQ(complaint(endpoint, R"("include": [{"label": "a", "proposer": "none"},
+      {"label": "b", "proposer": "ngram", "server.endpoint": "http://127.0.0.1:10"}])"),
+            "");
+  EXPECT_NE(
+      complaint(endpoint, R"("include": [{"label": "a", "proposer": "none"}, {"label": "b", "proposer": "ngram"}])"),
+      "");
+  EXPECT_EQ(complaint("", proposers), "") << "our own server is started with its cell's values";
+}
+
 // Resume and compare find recorded cells by these, whatever the options of proposers are made from.
 TEST(Sweep, CellsKeepTheIdentitiesThatRunsWereRecordedWith) {
   const ConfigFiles files;

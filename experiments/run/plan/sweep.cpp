@@ -77,6 +77,7 @@ class Expander {
     name_cells();
     find_baselines();
     select();
+    check_servers();
     return {.cells = std::move(cells_),
             .num_excluded = num_excluded_,
             .num_collapsed = num_collapsed_,
@@ -416,6 +417,40 @@ class Expander {
     if (cells_.empty()) {
       fail_at(loaded_.origin_of("sweep.exclude"), "no cell is left: sweep.exclude takes all of them out");
     }
+  }
+
+  /// Cells that differ in nothing that their server, which is not ours, hears of would compare it with itself.
+  void check_servers() const {
+    std::unordered_map<std::string, const Cell*> first_to_ask;
+    for (const Cell& cell : cells_) {
+      if (!cell.config.is_foreign() || cell.skip_reason) continue;
+      ConfigJson asked = config_identity(cell.config);
+      asked.erase("engine");
+      asked.erase("speculation");
+      asked["load_key"] = cell.load_key;
+      const auto [first, is_new] = first_to_ask.emplace(config_hash(asked), &cell);
+      if (!is_new) fail_unheard(*first->second, cell);
+    }
+  }
+
+  [[noreturn]] void fail_unheard(const Cell& first, const Cell& second) const {
+    std::string keys;
+    Origin origin = loaded_.origin_of("sweep.include");
+    for (const KeySpec* key : varied_) {
+      if (!is_below(key->path, "engine") && !is_below(key->path, "speculation")) continue;
+      if (key->read(first.config) == key->read(second.config)) continue;
+      if (const ConfigNode* const axis = loaded_.written_axis(key->path); axis && keys.empty()) origin = axis->origin;
+      keys += fmt::format("{}{}", keys.empty() ? "" : ", ", key->path);
+    }
+    const ServerConfig& server = first.config.server;
+    fail_at(origin,
+            fmt::format(
+                "cells {} and {} would compare a server with itself: {} does not know their {}; {}, or select "
+                "one of them with --only",
+                first.id, second.id, server.endpoint ? *server.endpoint : "server.command", keys,
+                server.endpoint
+                    ? "give each its own server.endpoint in sweep.include"
+                    : "write {proposer} and {k} into it where those differ, or give each its own in sweep.include"));
   }
 
   bool is_selected(const ExperimentConfig& config) const {
