@@ -55,6 +55,8 @@ std::string tree_fault(const DraftTree& tree) {
   for (int node = 0; node < size; ++node) {
     const int32_t parent = tree.parent[size_t(node)];
     if (parent < DraftTree::kRoot || parent >= node) return fmt::format("draft {} has parent {}", node, parent);
+    if (!tree.score.empty() && !(tree.score[size_t(node)] >= 0))
+      return fmt::format("draft {} has score {}", node, tree.score[size_t(node)]);
     for (int other = 0; other < node; ++other)
       if (tree.parent[size_t(other)] == parent && tree.token[size_t(other)] == tree.token[size_t(node)])
         return fmt::format("drafts {} and {} are both token {} after the same parent", other, node,

@@ -188,16 +188,41 @@ void Engine::propose(const ScheduledStep& step, std::vector<Proposal>& proposals
   std::vector<Proposal> made(requests.size());
   proposer_->propose(requests, made);
   for (size_t i = 0; i < made.size(); ++i) {
-    check_drafts(requests[i], made[i].draft);
+    check_proposal(requests[i], made[i]);
     proposals[row_of[i]] = std::move(made[i]);
   }
 }
 
-void Engine::check_drafts(const DraftRequest& request, const DraftTree& draft) const {
-  std::string fault = tree_fault(draft);
-  if (fault.empty() && draft.depth() > request.max_depth)
-    fault = fmt::format("drafts reach {} positions, {} are left", draft.depth(), request.max_depth);
-  if (fault.empty() && !proposer_->branches() && !draft.is_chain()) fault = "drafts branch, of a proposer of chains";
+namespace {
+
+/// What forbids to verify it, in words. Empty: nothing.
+std::string proposal_fault(const DraftRequest& request, const Proposal& proposal, bool branches, int vocab_size) {
+  const DraftTree& draft = proposal.draft;
+  if (draft.empty()) return "";
+  if (const std::string fault = tree_fault(draft); !fault.empty()) return fault;
+  if (draft.size() > request.max_drafts)
+    return fmt::format("{} drafts, {} were asked for", draft.size(), request.max_drafts);
+  if (draft.depth() > request.max_depth)
+    return fmt::format("drafts reach {} positions, {} are left", draft.depth(), request.max_depth);
+  if (!branches && !draft.is_chain()) return "drafts branch, of a proposer of chains";
+  const auto outside = std::find_if(draft.token.begin(), draft.token.end(),
+                                    [&](int32_t token) { return token < 0 || token >= vocab_size; });
+  if (outside != draft.token.end())
+    return fmt::format("draft {} is token {}, outside the vocabulary of {}", outside - draft.token.begin(), *outside,
+                       vocab_size);
+  if (proposal.committed != request.seq->length())
+    return fmt::format("drafts made for {} verified tokens, it has {}", proposal.committed, request.seq->length());
+  const MatView& probs = proposal.probs.value;
+  if (proposal.probs.kind == DraftProbKind::dense && (!probs.data || probs.rows < 1 || probs.cols > vocab_size))
+    return fmt::format("dense probabilities of {} rows and {} columns, for {} drafts and a vocabulary of {}",
+                       probs.rows, probs.cols, draft.size(), vocab_size);
+  return "";
+}
+
+}  // namespace
+
+void Engine::check_proposal(const DraftRequest& request, const Proposal& proposal) const {
+  const std::string fault = proposal_fault(request, proposal, proposer_->branches(), int(target_.spec().vocab_size));
   if (!fault.empty())
     fail(ExitCode::internal, "proposer {}: request {}: {}", proposer_->name(), request.seq->id, fault);
 }

@@ -23,8 +23,7 @@ struct DraftProbs {
 
 /// Drafts for a sequence that has `committed` verified tokens: a node of depth d is for position committed + d.
 struct Proposal {
-  SeqId seq = 0;
-  int committed = 0;  // verified tokens it was made for; the verifier throws on a stale one
+  int committed = 0;  // verified tokens it was made for; others than there are: refused
   DraftTree draft;    // empty when deferred (then they lie in SeqState)
   DraftProbs probs;
 };

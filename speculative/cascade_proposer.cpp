@@ -32,7 +32,7 @@ bool CascadeProposer::is_confident(const DraftTree& draft) const {
 void CascadeProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   std::vector<size_t> asked;  // nobody is confident for
   for (size_t i = 0; i < requests.size(); ++i) {
-    out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .draft = {}, .probs = {}};
+    out[i] = {.committed = requests[i].seq->length(), .draft = {}, .probs = {}};
     drafted_by_.erase(requests[i].seq->id);
     if (requests[i].max_drafts > 0) asked.push_back(i);
   }
@@ -49,7 +49,7 @@ void CascadeProposer::propose(std::span<const DraftRequest> requests, std::span<
     for (size_t i = 0; i < asked.size(); ++i) {
       const bool is_taken = is_confident(given[i].draft);
       if (!given[i].draft.empty()) {
-        drafted_by_[given[i].seq] = stage;
+        drafted_by_[wanted[i].seq->id] = stage;
         out[asked[i]] = std::move(given[i]);
       }
       if (!is_taken) left.push_back(asked[i]);

@@ -56,7 +56,7 @@ DraftProposer::~DraftProposer() {
 
 void DraftProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i)
-    out[i] = {.seq = requests[i].seq->id, .committed = requests[i].seq->length(), .draft = {}, .probs = {}};
+    out[i] = {.committed = requests[i].seq->length(), .draft = {}, .probs = {}};
   std::vector<Active> active = select(requests);
   if (active.empty()) return;
   if (options_.branches())

@@ -149,7 +149,7 @@ void Eagle3Proposer::propose(std::span<const DraftRequest> requests, std::span<P
   Extension extension(model_);
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+    out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
     const auto found = followed_.find(seq.id);
     if (found == followed_.end() || found->second.length != seq.length()) continue;
     // What is drafted at depth d is read at position length - 2 + d.

@@ -170,7 +170,7 @@ void NgramProposer::propose(std::span<const DraftRequest> requests, std::span<Pr
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
     const int most = requests[i].max_drafts;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+    out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
     if (most == 0) continue;
     out[i].draft = branches() ? ngram_tree(seq.tokens, most, requests[i].max_depth, options_)
                               : DraftTree::chain(ngram_continuation(seq.tokens, most, options_));

@@ -28,7 +28,7 @@ void OracleProposer::propose(std::span<const DraftRequest> requests, std::span<P
     std::vector<int32_t> drafts(text.begin(), text.end());
     if (drafts_ == OracleDrafts::wrong)
       for (int32_t& token : drafts) token = (token + 1) % vocab_size_;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = DraftTree::chain(std::move(drafts)), .probs = {}};
+    out[i] = {.committed = seq.length(), .draft = DraftTree::chain(std::move(drafts)), .probs = {}};
   }
 }
 

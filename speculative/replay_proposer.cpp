@@ -26,7 +26,7 @@ ReplayProposer::ReplayProposer(DraftRecord record, std::filesystem::path file)
 void ReplayProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+    out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
     const auto recorded = record_.find(seq.key);
     if (recorded == record_.end() || requests[i].max_drafts == 0) continue;
     const RequestDrafts& request = recorded->second;

@@ -22,7 +22,7 @@ void SuffixProposer::prefill(std::span<const Sequence* const> sequences) {
 void SuffixProposer::propose(std::span<const DraftRequest> requests, std::span<Proposal> out) {
   for (size_t i = 0; i < requests.size(); ++i) {
     const Sequence& seq = *requests[i].seq;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+    out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
     if (requests[i].max_drafts == 0) continue;
     const SuffixQuery query{.max_drafts = requests[i].max_drafts,
                             .max_depth = requests[i].max_depth,

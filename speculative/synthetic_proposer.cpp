@@ -65,7 +65,7 @@ void SyntheticProposer::propose(std::span<const DraftRequest> requests, std::spa
     std::vector<int32_t> drafts(text.begin(), text.end());
     const int right = drafts.empty() ? 0 : acceptance_.next(seq.key, seq.length(), int(drafts.size()));
     for (size_t j = size_t(right); j < drafts.size(); ++j) drafts[j] = (drafts[j] + 1) % vocab_size_;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = DraftTree::chain(std::move(drafts)), .probs = {}};
+    out[i] = {.committed = seq.length(), .draft = DraftTree::chain(std::move(drafts)), .probs = {}};
   }
 }
 

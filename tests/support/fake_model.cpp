@@ -231,15 +231,14 @@ void FakeProposer::propose(std::span<const DraftRequest> requests, std::span<Pro
     longest_asked = std::max(longest_asked, request.max_drafts);
     keys[seq.id] = seq.key;
     if (!request.deferred) {
-      out[i] = {.seq = seq.id,
-                .committed = seq.length(),
+      out[i] = {.committed = seq.length(),
                 .draft = options_.trees ? tree(seq.id, seq.tokens, request.max_drafts, request.max_depth)
                                         : DraftTree::chain(drafts(seq.id, seq.tokens, request.max_drafts)),
                 .probs = {}};
       continue;
     }
     ++num_deferred;
-    out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+    out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
     // In stream order: by then the newest tokens lie in SeqState. The text is greedy, so its length tells it all.
     model_.post([this, id = seq.id, slot = seq.slot, tokens = seq.tokens, max_len = request.max_drafts](Rank&) {
       SeqSlot& state = model_.state()[slot];

@@ -20,7 +20,7 @@ class RepeatProposer final : public Proposer {
     for (size_t i = 0; i < requests.size(); ++i) {
       const Sequence& seq = *requests[i].seq;
       const int period = std::min(options_.period, seq.length());
-      out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+      out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
       for (int draft = 0; draft < int(options_.share * requests[i].max_drafts); ++draft) {
         const int at = options_.backward ? period - 1 - draft % period : draft % period;
         out[i].draft.add(seq.tokens[size_t(seq.length() - period + at)], draft - 1);

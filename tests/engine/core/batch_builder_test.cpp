@@ -25,7 +25,7 @@ struct Case {
     rows.request = request.get();
     step.rows.push_back(rows);
     proposals.push_back(
-        {.seq = id, .committed = request->seq.length(), .draft = DraftTree::chain(std::move(drafts)), .probs = {}});
+        {.committed = request->seq.length(), .draft = DraftTree::chain(std::move(drafts)), .probs = {}});
     requests.push_back(std::move(request));
     return *requests.back();
   }

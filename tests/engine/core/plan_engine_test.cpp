@@ -95,7 +95,7 @@ class PlannedProposer final : public Proposer {
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     for (size_t i = 0; i < requests.size(); ++i) {
       const Sequence& seq = *requests[i].seq;
-      out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+      out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
       if (!requests[i].deferred) grow(seq, requests[i], out[i].draft);
       num_offered_ += out[i].draft.size();
     }

@@ -29,7 +29,7 @@ class BranchingProposer final : public Proposer {
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     for (size_t i = 0; i < requests.size(); ++i) {
       const Sequence& seq = *requests[i].seq;
-      out[i] = {.seq = seq.id, .committed = seq.length(), .draft = {}, .probs = {}};
+      out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
       grow(seq, requests[i].max_drafts, requests[i].max_depth, out[i].draft);
     }
   }

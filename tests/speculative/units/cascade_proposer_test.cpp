@@ -30,7 +30,7 @@ class Stage final : public Proposer {
     for (size_t i = 0; i < requests.size(); ++i) {
       const SeqId id = requests[i].seq->id;
       heard_.asked.back().push_back(id);
-      out[i] = {.seq = id, .committed = requests[i].seq->length(), .draft = {}, .probs = {}};
+      out[i] = {.committed = requests[i].seq->length(), .draft = {}, .probs = {}};
       if (std::find(drafts_for_.begin(), drafts_for_.end(), id) == drafts_for_.end()) continue;
       out[i].draft = DraftTree::chain({token_});
       if (score_) out[i].draft.score = {*score_};

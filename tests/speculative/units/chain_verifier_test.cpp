@@ -49,7 +49,7 @@ struct Window {
                   .deferred = false,
                   .sampler = sampler,
                   .proposal = {}};
-    row.proposal = {.seq = 8, .committed = committed, .draft = DraftTree::chain(drafts), .probs = {}};
+    row.proposal = {.committed = committed, .draft = DraftTree::chain(drafts), .probs = {}};
     return verifier.launch(batch, model, {row});
   }
   Verdict verdict(const std::vector<int32_t>& drafts) { return verifier.collect(launch(drafts)).at(0); }

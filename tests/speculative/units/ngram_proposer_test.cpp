@@ -129,7 +129,6 @@ TEST(Ngram, ProposesForEverySequence) {
   const DraftRequest requests[] = {{.seq = &with, .max_drafts = 2}, {.seq = &without, .max_drafts = 5}};
   std::vector<Proposal> out(2);
   proposer.propose(requests, out);
-  EXPECT_EQ(out[0].seq, 1);
   EXPECT_EQ(out[0].committed, 6);
   EXPECT_EQ(out[0].draft.token, (Tokens{4, 2}));
   EXPECT_EQ(out[0].probs.kind, DraftProbKind::point_mass);
