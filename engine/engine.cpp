@@ -8,8 +8,47 @@
 #include "kernels/error.h"
 
 namespace paceline {
-
 namespace {
+
+/// What a call of the proposer throws gets its name and the call's, unless it is an Error or for want of memory.
+template <class Call>
+void ask(const Proposer& proposer, std::string_view what, const Call& call) {
+  try {
+    call();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(ExitCode::internal, "proposer {}: {}() threw: {}", proposer.name(), what, error.what());
+  } catch (...) {
+    fail(ExitCode::internal, "proposer {}: {}() threw what is no std::exception", proposer.name(), what);
+  }
+}
+
+/// What forbids to verify it, in words. Empty: nothing.
+std::string proposal_fault(const DraftRequest& request, const Proposal& proposal, bool branches, int vocab_size) {
+  const DraftTree& draft = proposal.draft;
+  if (draft.empty()) return "";
+  if (const std::string fault = tree_fault(draft); !fault.empty()) return fault;
+  if (draft.size() > request.max_drafts)
+    return fmt::format("{} drafts, {} were asked for", draft.size(), request.max_drafts);
+  if (draft.depth() > request.max_depth)
+    return fmt::format("drafts reach {} positions, {} are left", draft.depth(), request.max_depth);
+  if (!branches && !draft.is_chain()) return "drafts branch, of a proposer of chains";
+  const auto outside = std::find_if(draft.token.begin(), draft.token.end(),
+                                    [&](int32_t token) { return token < 0 || token >= vocab_size; });
+  if (outside != draft.token.end())
+    return fmt::format("draft {} is token {}, outside the vocabulary of {}", outside - draft.token.begin(), *outside,
+                       vocab_size);
+  if (proposal.committed != request.seq->length())
+    return fmt::format("drafts made for {} verified tokens, it has {}", proposal.committed, request.seq->length());
+  const MatView& probs = proposal.probs.value;
+  if (proposal.probs.kind == DraftProbKind::dense && (!probs.data || probs.rows < 1 || probs.cols > vocab_size))
+    return fmt::format("dense probabilities of {} rows and {} columns, for {} drafts and a vocabulary of {}",
+                       probs.rows, probs.cols, draft.size(), vocab_size);
+  return "";
+}
 
 BlockPoolOptions pool_options(BlockPoolOptions options, const Proposer* proposer) {
   options.next_token_counts = proposer && proposer->uses_target_pages();
@@ -154,13 +193,14 @@ bool Engine::launch_one() {
   if (any_prefill) flight.kind = any_decode ? PassKind::mixed : PassKind::prefill;
   PhaseSeconds& phases = passes_[size_t(flight.kind)].seconds;
   const auto prefill_start = Clock::now();
-  if (proposer_ && num_speculative_tokens_ > 0 && !prefilled.empty()) proposer_->prefill(prefilled);
+  if (proposer_ && num_speculative_tokens_ > 0 && !prefilled.empty())
+    ask(*proposer_, "prefill", [&] { proposer_->prefill(prefilled); });
   const auto prefill_end = Clock::now();
   target_.launch(built.batch);
   if (proposer_) {
     std::vector<const Sequence*> sequences;
     for (const ScheduledRows& rows : scheduled.rows) sequences.push_back(&rows.request->seq);
-    proposer_->launched(built.batch, sequences);
+    ask(*proposer_, "launched", [&] { proposer_->launched(built.batch, sequences); });
   }
   flight.ticket = verifier_->launch(built.batch, target_, std::move(built.verify));
   in_flight_.push_back(std::move(flight));
@@ -186,40 +226,12 @@ void Engine::propose(const ScheduledStep& step, std::vector<Proposal>& proposals
   }
   if (requests.empty()) return;
   std::vector<Proposal> made(requests.size());
-  proposer_->propose(requests, made);
+  ask(*proposer_, "propose", [&] { proposer_->propose(requests, made); });
   for (size_t i = 0; i < made.size(); ++i) {
     check_proposal(requests[i], made[i]);
     proposals[row_of[i]] = std::move(made[i]);
   }
 }
-
-namespace {
-
-/// What forbids to verify it, in words. Empty: nothing.
-std::string proposal_fault(const DraftRequest& request, const Proposal& proposal, bool branches, int vocab_size) {
-  const DraftTree& draft = proposal.draft;
-  if (draft.empty()) return "";
-  if (const std::string fault = tree_fault(draft); !fault.empty()) return fault;
-  if (draft.size() > request.max_drafts)
-    return fmt::format("{} drafts, {} were asked for", draft.size(), request.max_drafts);
-  if (draft.depth() > request.max_depth)
-    return fmt::format("drafts reach {} positions, {} are left", draft.depth(), request.max_depth);
-  if (!branches && !draft.is_chain()) return "drafts branch, of a proposer of chains";
-  const auto outside = std::find_if(draft.token.begin(), draft.token.end(),
-                                    [&](int32_t token) { return token < 0 || token >= vocab_size; });
-  if (outside != draft.token.end())
-    return fmt::format("draft {} is token {}, outside the vocabulary of {}", outside - draft.token.begin(), *outside,
-                       vocab_size);
-  if (proposal.committed != request.seq->length())
-    return fmt::format("drafts made for {} verified tokens, it has {}", proposal.committed, request.seq->length());
-  const MatView& probs = proposal.probs.value;
-  if (proposal.probs.kind == DraftProbKind::dense && (!probs.data || probs.rows < 1 || probs.cols > vocab_size))
-    return fmt::format("dense probabilities of {} rows and {} columns, for {} drafts and a vocabulary of {}",
-                       probs.rows, probs.cols, draft.size(), vocab_size);
-  return "";
-}
-
-}  // namespace
 
 void Engine::check_proposal(const DraftRequest& request, const Proposal& proposal) const {
   const std::string fault = proposal_fault(request, proposal, proposer_->branches(), int(target_.spec().vocab_size));
@@ -255,7 +267,7 @@ std::vector<Emitted> Engine::collect_one() {
   totals.verdicts += counters_.verdicts - verdicts_before;
   pool_.retire(step.batch->step);
   const auto settled = Clock::now();
-  if (proposer_) proposer_->settled();
+  if (proposer_) ask(*proposer_, "settled", [&] { proposer_->settled(); });
   totals.seconds.schedule += seconds_between(collected, settled);
   totals.seconds.draft += seconds_between(settled, Clock::now());
   return emitted;
@@ -318,7 +330,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
   if (out.finish == FinishReason::none) {
     pool_.commit(seq.id, pool_.cached(seq.id) + kept_rows, seq.tokens);
     if (request->num_undecided == 0) request->launched = seq.length() - 1;
-    if (proposer_) proposer_->observe(seq, verdict);
+    if (proposer_) ask(*proposer_, "observe", [&] { proposer_->observe(seq, verdict); });
     decisions_.push_back({.seq = seq.slot,
                           .step = step.batch->step,
                           .kept_rows = kept_rows,
@@ -329,7 +341,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
     // For others to share, unless the proposer has nothing in it.
     if (!proposer_ || !proposer_->uses_target_pages())
       pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
-    if (proposer_) proposer_->observe_last(seq, verdict);
+    if (proposer_) ask(*proposer_, "observe_last", [&] { proposer_->observe_last(seq, verdict); });
     finish(*request, out.finish);
   }
   emitted.push_back(std::move(out));
@@ -348,7 +360,7 @@ void Engine::move_down(const Sequence& seq, std::span<const int32_t> path) {
 
 void Engine::finish(Request& request, FinishReason reason) {
   request.seq.finish = reason;
-  if (proposer_) proposer_->end(request.seq);
+  if (proposer_) ask(*proposer_, "end", [&] { proposer_->end(request.seq); });
   const bool is_whole = reason == FinishReason::stop || reason == FinishReason::length;
   scheduler_.finish(request.seq.id, is_whole ? Scheduler::PromptAfter::is_handed_on : Scheduler::PromptAfter::ends);
 }

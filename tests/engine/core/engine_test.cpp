@@ -185,7 +185,7 @@ TEST(EngineErrors, OptionsThatContradict) {
   EXPECT_THROW(FakeRig{options}, Error);
 }
 
-class BadProposer final : public Proposer {
+class BadProposer : public Proposer {
  public:
   explicit BadProposer(Proposal proposal) : proposal_(std::move(proposal)) {}
   std::string_view name() const override { return "bad"; }
@@ -207,13 +207,13 @@ class BadProposer final : public Proposer {
   Proposal proposal_;
 };
 
-std::string error_of(const Proposal& proposal) {
+std::string error_of(std::unique_ptr<Proposer> proposer) {
   FakeRigOptions options;
   test::FakeModel model(options.model);
   Engine engine({.scheduler = {.max_num_seqs = 2, .max_num_batched_tokens = 64, .max_model_len = 64},
                  .pool = {.num_blocks = 16, .block_size = 4},
                  .num_speculative_tokens = 2},
-                model, std::make_unique<BadProposer>(proposal), std::make_unique<ChainVerifier>(VerifierOptions{}));
+                model, std::move(proposer), std::make_unique<ChainVerifier>(VerifierOptions{}));
   engine.submit(some_prompt(5, 1), greedy_params(20));
   try {
     while (!engine.idle()) engine.step();
@@ -222,6 +222,8 @@ std::string error_of(const Proposal& proposal) {
   }
   return "";
 }
+
+std::string error_of(const Proposal& proposal) { return error_of(std::make_unique<BadProposer>(proposal)); }
 
 // A proposer may be wrong about the text, never about ids, lengths or the state it drafts for.
 TEST(EngineErrors, ABrokenProposerIsFound) {
@@ -243,6 +245,14 @@ TEST(EngineErrors, ABrokenProposerIsFound) {
             std::string::npos);
   EXPECT_EQ(error_of({.committed = -1, .draft = DraftTree::chain({1})}),
             "proposer bad: request 1: drafts made for 5 verified tokens, it has 6");
+}
+
+TEST(EngineErrors, AProposerThatThrowsIsNamed) {
+  struct Throwing : BadProposer {
+    using BadProposer::BadProposer;
+    void propose(std::span<const DraftRequest>, std::span<Proposal>) override { throw std::out_of_range("vector::at"); }
+  };
+  EXPECT_EQ(error_of(std::make_unique<Throwing>(Proposal{})), "proposer bad: propose() threw: vector::at");
 }
 
 // A cancelled request says nothing more, leaves no block behind and does not touch the others.
