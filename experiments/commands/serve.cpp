@@ -213,7 +213,10 @@ ExitCode serve_until_stopped(OpenAiServer& server, const ServeLimits& limits) {
   while (true) {
     std::this_thread::sleep_for(20ms);
     const std::optional<Error> failure = server.failure();
-    if (num_interrupts() > 1) return interrupt_exit_code();
+    if (num_interrupts() > 1) {  // at once, whatever a step waits for
+      std::fflush(nullptr);
+      std::_Exit(int(interrupt_exit_code()));
+    }
     if (!end && failure) begin_to_drain(kSecondsForLastWords);
     if (!end && num_interrupts() == 1) {
       begin_to_drain(double(limits.drain_timeout_s));

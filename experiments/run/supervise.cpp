@@ -12,6 +12,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <new>
+#include <poll.h>
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
@@ -36,6 +37,7 @@ namespace {
 volatile std::sig_atomic_t g_child = 0;
 volatile std::sig_atomic_t g_num_ends_asked = 0;
 volatile std::sig_atomic_t g_last_end = SIGINT;
+volatile std::sig_atomic_t g_was_ended = 0;  // the child, by end_child()
 
 std::atomic<int> g_fd{-1};
 std::atomic<char> g_head{0};
@@ -115,10 +117,21 @@ void report_crashes_to(int fd, char head) {
   g_terminate_before = std::set_terminate(keep_exception);
 }
 
+constexpr unsigned kSecondsToEnd = 3;  // from the second signal on
+constexpr double kHangGrace = 5;       // seconds beyond a pass's limit, at which it ends by itself after a step
+
+extern "C" void end_child(int) {
+  if (g_child <= 0) return;
+  g_was_ended = 1;
+  ::kill(pid_t(g_child), SIGKILL);
+}
+
 extern "C" void hand_on(int signal) {
   if (signal != SIGCONT) {
     g_num_ends_asked = g_num_ends_asked + 1;
     g_last_end = signal;
+    if (g_num_ends_asked == 2) ::alarm(kSecondsToEnd);
+    if (g_num_ends_asked > 2) return end_child(signal);
   }
   if (g_child > 0) ::kill(pid_t(g_child), signal);
 }
@@ -142,13 +155,14 @@ void install(int signal, void (*handler)(int)) {
 void watch_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) install(signal, hand_on);
   install(SIGTSTP, stop_both);
+  install(SIGALRM, end_child);
 }
 
 void forget_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGTSTP}) install(signal, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGTSTP, SIGALRM}) install(signal, SIG_DFL);
 }
 
-constexpr char kFolder = 'F', kNewProcess = 'N', kCrash = 'C', kThrew = 'T';
+constexpr char kFolder = 'F', kNewProcess = 'N', kCrash = 'C', kThrew = 'T', kPass = 'P';
 
 /// A message is a letter, its text and a zero byte.
 void tell(int fd, char kind, const std::string& text) {
@@ -164,6 +178,7 @@ struct ChildEnd {
   std::optional<std::filesystem::path> folder;
   bool wants_new_process = false;
   std::string crash;                 // its last words (report_crashes_to)
+  std::optional<double> hung_s;      // it was killed, as a pass took that much longer
   std::optional<std::string> threw;  // failure_text of the exception that ended it
 
   /// "was killed by signal 9 (Killed; out of memory?)", "ended by an error that was not foreseen: …"
@@ -174,7 +189,20 @@ ChildEnd wait_for(pid_t child, int messages) {
   ChildEnd end;
   std::string pending;
   std::array<char, 4096> buffer{};
+  double limit_s = 0;  // of the pass under way; 0: of none
+  Clock::time_point deadline;
   for (;;) {
+    if (limit_s > 0) {
+      const double left_ms = std::clamp(ms_between(Clock::now(), deadline) + 1, 0.0, 1e6);
+      pollfd readable{.fd = messages, .events = POLLIN, .revents = 0};
+      if (::poll(&readable, 1, int(left_ms)) <= 0) {
+        if (Clock::now() < deadline) continue;
+        end.hung_s = limit_s;
+        limit_s = 0;
+        ::kill(child, SIGKILL);
+        continue;
+      }
+    }
     const ssize_t size = ::read(messages, buffer.data(), buffer.size());
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) break;
@@ -184,6 +212,11 @@ ChildEnd wait_for(pid_t child, int messages) {
       if (pending[0] == kNewProcess) end.wants_new_process = true;
       if (pending[0] == kCrash) end.crash = pending.substr(1, zero - 1);
       if (pending[0] == kThrew) end.threw = pending.substr(1, zero - 1);
+      if (pending[0] == kPass) {
+        limit_s = std::stod(pending.substr(1, zero - 1));
+        deadline = Clock::now() +
+                   std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s + kHangGrace));
+      }
       pending.erase(0, zero + 1);
     }
   }
@@ -202,6 +235,10 @@ std::string signal_text(int signal) {
 
 std::string ChildEnd::how() const {
   if (threw) return fmt::format("ended by {}", *threw);
+  if (hung_s)
+    return fmt::format("was killed: the pass took longer than {} s (sweep.cell_timeout_s), and none of its steps ended",
+                       *hung_s);
+  if (g_was_ended) return "was killed, as it did not end when it was asked to";
   return fmt::format("was killed by {}", signal_text(WTERMSIG(status)));
 }
 
@@ -230,13 +267,15 @@ size_t record_crash(const std::filesystem::path& folder, const ChildEnd& end, pi
     append_to_log(
         log, utc_now(), "crash",
         fmt::format("process {} {}{}{}", child, end.how(), end.crash.empty() ? "" : "; its last words: ", end.crash));
-    if (crashes < kMostCrashes) {
-      news.push_back(fmt::format("{}: the process {}; trying again ({} of {}); log: {}", cell.id, end.how(),
-                                 crashes + 1, kMostCrashes, log.string()));
+    if (crashes < kMostCrashes && !end.hung_s) {
+      const std::string next =
+          g_num_ends_asked > 0 ? "" : fmt::format("trying again ({} of {}); ", crashes + 1, kMostCrashes);
+      news.push_back(fmt::format("{}: the process {}; {}log: {}", cell.id, end.how(), next, log.string()));
       continue;
     }
-    cell.reason = end.threw ? fmt::format("{}, {} times", *end.threw, crashes)
-                            : fmt::format("killed by {}, {} times", signal_text(WTERMSIG(end.status)), crashes);
+    cell.reason = end.hung_s  ? fmt::format("its process {}", end.how())
+                  : end.threw ? fmt::format("{}, {} times", *end.threw, crashes)
+                              : fmt::format("killed by {}, {} times", signal_text(WTERMSIG(end.status)), crashes);
     append_to_log(log, utc_now(), "failed", cell.reason);
     news.push_back(fmt::format("{}: failed: {}; log: {}", cell.id, cell.reason, log.string()));
     given_up.push_back(&cell);
@@ -248,6 +287,13 @@ size_t record_crash(const std::filesystem::path& folder, const ChildEnd& end, pi
 }
 
 }  // namespace
+
+WatchedPass::WatchedPass(double limit_s) {
+  if (g_fd >= 0) tell(g_fd, kPass, fmt::format("{}", limit_s));
+}
+WatchedPass::~WatchedPass() {
+  if (g_fd >= 0) tell(g_fd, kPass, "0");
+}
 
 ExitCode failure_code(const std::exception& error) {
   if (const auto* const known = dynamic_cast<const Error*>(&error)) return known->code();

@@ -98,17 +98,7 @@ TEST(CellLog, HoldsWhatAKilledProcessSaidLast) {
   Process process(runexp_argv(logged_args(workspace, {"--ui", "plain", "--set", "measure.repetitions=100", "--set",
                                                       "workload.requests=1000", "--set", "sampling.max_tokens=96"})),
                   {.folder = kSource, .environment = {}, .timeout_s = 60 * time_factor(), .streams = Streams::pipes});
-  const auto journal_of_run = [&] {
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(workspace.results(), none))
-      if (!entry.is_symlink()) return entry.path();
-    return fs::path();
-  };
-  fs::path run;
-  for (int i = 0; i < 1000 && process.running() && (run.empty() || !fs::exists(run / "cells")); ++i) {
-    process.wait(0.02);
-    run = journal_of_run();
-  }
+  const fs::path run = workspace.run_under_way(process);
   process.wait(0.3 * time_factor());
   ASSERT_TRUE(process.running());
   const int child = std::stoi(read_file(run / "lock"));

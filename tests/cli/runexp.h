@@ -119,6 +119,16 @@ class Workspace {
                                    std::filesystem::perm_options::add);
     return folder_ / name;
   }
+  /// The folder of the run that `process` does here, as soon as it has one with a cell at work.
+  std::filesystem::path run_under_way(Process& process) const {
+    for (int i = 0; i < 1000 && process.running(); ++i) {
+      std::error_code none;
+      for (const auto& entry : std::filesystem::directory_iterator(results(), none))
+        if (!entry.is_symlink() && std::filesystem::exists(entry.path() / "cells")) return entry.path();
+      process.wait(0.02);
+    }
+    return {};
+  }
 
  private:
   TempDir dir_;

@@ -10,6 +10,7 @@
 #include "experiments/config/devices.h"
 #include "experiments/run/measure/measure_devices.h"
 #include "experiments/run/measure/target_logits.h"
+#include "experiments/run/supervise.h"
 #include "experiments/workload/request_sampling.h"
 #include "speculative/proposer_entry.h"
 
@@ -62,12 +63,18 @@ RepetitionOptions EngineHost::options_for(const ExperimentConfig& config) {
           .stop_now = [this] { return sweep_.stop_now(); }};
 }
 
+RepetitionResult EngineHost::run_pass(const ExperimentConfig& config, std::span<const EncodedPrompt> prompts,
+                                      const RepetitionOptions& options) {
+  const WatchedPass watched(options.timeout_s);
+  return run_repetition(*load_, config, prompts, options);
+}
+
 void EngineHost::warm_up_pass(const Cell& cell) {
   const bool needs_all = cell.config.speculation.entry().knows_texts();
   const size_t wanted = needs_all ? prompts_.size() : size_t(std::max(0, cell.config.measure.warmup_requests));
   const size_t count = std::min(prompts_.size(), wanted);
   // Without arrivals an open loop warms up with all of these at once.
-  if (count > 0) run_repetition(*load_, cell.config, std::span(prompts_).first(count), options_for(cell.config));
+  if (count > 0) run_pass(cell.config, std::span(prompts_).first(count), options_for(cell.config));
 }
 
 /// A pass that is not measured, as noting drafts takes time.
@@ -76,7 +83,7 @@ void EngineHost::record_drafts(const Cell& cell, const CellResult& result) {
   DraftRecord record;
   RepetitionOptions options = options_for(cell.config);
   options.record_drafts = &record;
-  run_repetition(*load_, cell.config, prompts_, options);
+  run_pass(cell.config, prompts_, options);
   sweep_.folder->write_drafts(result, draft_record_text(record));
 }
 
@@ -117,7 +124,7 @@ RepetitionResult EngineHost::run(size_t index, int repetition) {
   pass.arrivals = sweep_.arrivals.arrivals(config.load, int64_t(prompts_.size()), repetition);
   pass.on_progress = [this](const ProgressUpdate& now) { sweep_.progress.update(now); };
   if (repetition == 0) pass.record_ranks = RankRecording::on;
-  return run_repetition(*load_, config, prompts_, pass);
+  return run_pass(config, prompts_, pass);
 }
 
 /// A device or communication error leaves the ranks unusable: the next cell gets fresh ones. So does what nobody

@@ -28,6 +28,8 @@ class EngineHost final : public CellHost {
 
  private:
   RepetitionOptions options_for(const ExperimentConfig& config);
+  RepetitionResult run_pass(const ExperimentConfig& config, std::span<const EncodedPrompt> prompts,
+                            const RepetitionOptions& options);
   void warm_up_pass(const Cell& cell);
   void record_drafts(const Cell& cell, const CellResult& result);
   DeviceCeilings ceilings_for(const ExperimentConfig& config);
