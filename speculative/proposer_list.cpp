@@ -1,8 +1,20 @@
-// The list of proposers, a word each: NAME for the function NAME_entry(), with which a file *_proposer.cpp ends.
+// The list of proposers, a line each: NAME for the function NAME_entry(), with which a file *_proposer.cpp ends.
 
 #include "speculative/proposer_entry.h"
 
-#define ENTRIES(e) e(no) e(ngram) e(draft) e(eagle3) e(suffix) e(cascade) e(oracle) e(reject_all) e(synthetic) e(replay)
+// clang-format off
+#define ENTRIES(e) \
+  e(no)            \
+  e(ngram)         \
+  e(draft)         \
+  e(eagle3)        \
+  e(suffix)        \
+  e(cascade)       \
+  e(oracle)        \
+  e(reject_all)    \
+  e(synthetic)     \
+  e(replay)
+// clang-format on
 
 namespace paceline {
 

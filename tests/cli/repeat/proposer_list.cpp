@@ -1,24 +1,22 @@
-// The list of proposers, a word each: NAME for the function NAME_entry(), with which a file *_proposer.cpp ends.
+// The shipped list and one proposer more.
 
 #include "speculative/proposer_entry.h"
 
-#define ENTRIES(e) e(no) e(ngram) e(draft) e(repeat)
+#define proposer_list shipped_proposer_list
+#include "speculative/proposer_list.cpp"
+#undef proposer_list
 
 namespace paceline {
 
-#define PACELINE_DECLARED(name) ProposerEntry name##_entry();
-#define PACELINE_LISTED(name) name##_entry(),
-
-ENTRIES(PACELINE_DECLARED)
+ProposerEntry repeat_entry();
 
 const std::vector<ProposerEntry>& proposer_list() {
-  static const std::vector<ProposerEntry> kList = {ENTRIES(PACELINE_LISTED)};
+  static const std::vector<ProposerEntry> kList = [] {
+    std::vector<ProposerEntry> list = shipped_proposer_list();
+    list.push_back(repeat_entry());
+    return list;
+  }();
   return kList;
 }
 
-#undef PACELINE_DECLARED
-#undef PACELINE_LISTED
-
 }  // namespace paceline
-
-#undef ENTRIES

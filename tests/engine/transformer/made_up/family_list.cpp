@@ -1,28 +1,22 @@
-// The list of families, a word each: NAME for the function NAME_family(), which family_NAME.cpp or a relative's file
-// holds.
+// The shipped list and one family more.
 
 #include "engine/model/families.h"
 
-#define PACELINE_FAMILIES(family)                                                                                     \
-  family(llama) family(mistral) family(qwen2) family(qwen3) family(phi3) family(stablelm) family(gemma2)              \
-      family(gemma3) family(gemma3_text) family(falcon) family(gpt2) family(gpt_bigcode) family(gpt_neox) family(opt) \
-          family(made_up)
+#define families shipped_families
+#include "engine/model/family_list.cpp"
+#undef families
 
 namespace paceline {
 
-#define PACELINE_DECLARED(name) Family name##_family();
-#define PACELINE_LISTED(name) name##_family(),
-
-PACELINE_FAMILIES(PACELINE_DECLARED)
+Family made_up_family();
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kList = {PACELINE_FAMILIES(PACELINE_LISTED)};
+  static const std::vector<Family> kList = [] {
+    std::vector<Family> list = shipped_families();
+    list.push_back(made_up_family());
+    return list;
+  }();
   return kList;
 }
 
-#undef PACELINE_DECLARED
-#undef PACELINE_LISTED
-
 }  // namespace paceline
-
-#undef PACELINE_FAMILIES
