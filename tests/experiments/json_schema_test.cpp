@@ -8,6 +8,7 @@
 #include "experiments/config/keys/key_help.h"
 #include "experiments/config/view.h"
 #include "tests/experiments/config_files.h"
+#include "tests/support/holds.h"
 #include "tests/support/paths.h"
 
 namespace paceline {
@@ -120,8 +121,9 @@ ConfigJson parsed(const std::filesystem::path& file) {
 }
 
 TEST(JsonSchema, TheCommittedFileIsCurrent) {
-  EXPECT_EQ(test::read_file(source_dir() / "configs/experiment.schema.json"),
-            compact_json(experiment_json_schema()) + "\n")
+  EXPECT_EQ(test::first_difference(test::read_file(source_dir() / "configs/experiment.schema.json"),
+                                   compact_json(experiment_json_schema()) + "\n"),
+            "")
       << "write it anew: build/release/runexp config schema > configs/experiment.schema.json";
 }
 
