@@ -193,7 +193,7 @@ ChildEnd wait_for(pid_t child, int messages) {
   Clock::time_point deadline;
   for (;;) {
     if (limit_s > 0) {
-      const double left_ms = std::clamp(ms_between(Clock::now(), deadline) + 1, 0.0, 1e6);
+      const double left_ms = std::clamp(seconds_between(Clock::now(), deadline) * 1e3 + 1, 0.0, 1e6);
       pollfd readable{.fd = messages, .events = POLLIN, .revents = 0};
       if (::poll(&readable, 1, int(left_ms)) <= 0) {
         if (Clock::now() < deadline) continue;
