@@ -38,7 +38,7 @@ struct DraftTree {
 std::span<const int32_t> path_out_of_place(std::span<const int32_t> path);
 
 /// What no one may propose, in words: more than kMaxDraftLen nodes, lengths that differ, a parent that does not stand
-/// before its child, a score below 0 or none, siblings with one token. Empty: nothing.
+/// before its child, a score below 0 or NaN, siblings with one token. Empty: nothing.
 std::string tree_fault(const DraftTree& tree);
 
 }  // namespace paceline

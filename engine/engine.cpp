@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-/// What a call of the proposer throws gets its name and the call's, unless it is an Error or for want of memory.
+/// Calls the proposer. An exception of it that is neither an Error nor std::bad_alloc becomes an Error with its name.
 template <class Call>
 void ask(const Proposer& proposer, std::string_view what, const Call& call) {
   try {
@@ -26,7 +26,7 @@ void ask(const Proposer& proposer, std::string_view what, const Call& call) {
   }
 }
 
-/// What forbids to verify it, in words. Empty: nothing.
+/// Why a proposal cannot be verified. Empty: it can.
 std::string proposal_fault(const DraftRequest& request, const Proposal& proposal, bool branches, int vocab_size) {
   const DraftTree& draft = proposal.draft;
   if (draft.empty()) return "";
@@ -43,8 +43,12 @@ std::string proposal_fault(const DraftRequest& request, const Proposal& proposal
                        vocab_size);
   if (proposal.committed != request.seq->length())
     return fmt::format("drafts made for {} verified tokens, it has {}", proposal.committed, request.seq->length());
+  if (proposal.probs.kind != DraftProbKind::dense) return "";
   const MatView& probs = proposal.probs.value;
-  if (proposal.probs.kind == DraftProbKind::dense && (!probs.data || probs.rows < 1 || probs.cols > vocab_size))
+  std::vector<int32_t> parents = draft.parent;  // a row for the text and for each draft with drafts behind it
+  std::sort(parents.begin(), parents.end());
+  const auto rows = std::unique(parents.begin(), parents.end()) - parents.begin();
+  if (!probs.data || probs.rows < rows || probs.cols < 1 || probs.cols > vocab_size)
     return fmt::format("dense probabilities of {} rows and {} columns, for {} drafts and a vocabulary of {}",
                        probs.rows, probs.cols, draft.size(), vocab_size);
   return "";
@@ -67,7 +71,7 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
       scheduler_(options.scheduler, pool_,
                  [this](const Request& request) {
                    ++counters_.preemptions;
-                   if (proposer_) proposer_->preempt(request.seq.id);
+                   if (proposer_) ask(*proposer_, "preempt", [&] { proposer_->preempt(request.seq.id); });
                  }),
       num_speculative_tokens_(options.num_speculative_tokens) {
   PACELINE_CHECK(options.run_ahead == 0 || options.scheduler.num_micro_batches == 1,
@@ -149,7 +153,7 @@ bool Engine::launch_one() {
   if (scheduled.rows.empty()) return false;
   if (!scheduled.swaps.empty()) {
     target_.swap_kv(scheduled.swaps);
-    if (proposer_) proposer_->swap_kv(scheduled.swaps);
+    if (proposer_) ask(*proposer_, "swap_kv", [&] { proposer_->swap_kv(scheduled.swaps); });
   }
   for (const BlockSwap& swap : scheduled.swaps) counters_.swapped_blocks += swap.to_host;
   const auto draft_start = Clock::now();

@@ -89,7 +89,7 @@ class Engine {
 
   bool launch_one();
   void propose(const ScheduledStep& step, std::vector<Proposal>& proposals);
-  /// Throws Error(internal) naming the proposer when no such drafts may be verified.
+  /// Throws Error(internal) with the proposer's name where a proposal cannot be verified.
   void check_proposal(const DraftRequest& request, const Proposal& proposal) const;
   std::vector<Emitted> collect_one();
   void settle(const StepInFlight& step, const StepInFlight::Row& row, const Verdict& verdict,

@@ -23,7 +23,7 @@ struct DraftProbs {
 
 /// Drafts for a sequence that has `committed` verified tokens: a node of depth d is for position committed + d.
 struct Proposal {
-  int committed = 0;  // verified tokens it was made for; others than there are: refused
+  int committed = 0;  // verified tokens it was made for; it is refused unless there are as many
   DraftTree draft;    // empty when deferred (then they lie in SeqState)
   DraftProbs probs;
 };

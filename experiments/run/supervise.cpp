@@ -38,6 +38,9 @@ volatile std::sig_atomic_t g_child = 0;
 volatile std::sig_atomic_t g_num_ends_asked = 0;
 volatile std::sig_atomic_t g_last_end = SIGINT;
 volatile std::sig_atomic_t g_was_ended = 0;  // the child, by end_child()
+volatile std::sig_atomic_t g_has_asked_again = 0;
+volatile std::sig_atomic_t g_num_continues = 0;
+volatile double g_second_end_s = 0;  // of monotonic_seconds(); the handler's alone
 
 std::atomic<int> g_fd{-1};
 std::atomic<char> g_head{0};
@@ -117,21 +120,43 @@ void report_crashes_to(int fd, char head) {
   g_terminate_before = std::set_terminate(keep_exception);
 }
 
-constexpr unsigned kSecondsToEnd = 3;  // from the second signal on
-constexpr double kHangGrace = 5;       // seconds beyond a pass's limit, at which it ends by itself after a step
+// From the second signal on: until it is sent once more, as the child may have seen two as one; until the child is
+// killed, which has servers to wait for and a report to write; until a further signal kills it at once.
+constexpr unsigned kSecondsToAskAgain = 3, kSecondsToEnd = 20;
+constexpr double kSecondsToInsist = 3;
+constexpr double kHangGrace = 5;  // seconds beyond a pass's limit, at which it ends by itself after a step
 
-extern "C" void end_child(int) {
+double monotonic_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
+void end_child() {
   if (g_child <= 0) return;
   g_was_ended = 1;
   ::kill(pid_t(g_child), SIGKILL);
+}
+
+extern "C" void on_alarm(int) {
+  if (g_has_asked_again != 0) return end_child();
+  g_has_asked_again = 1;
+  if (g_child > 0) ::kill(pid_t(g_child), g_last_end);
+  ::alarm(kSecondsToEnd - kSecondsToAskAgain);
 }
 
 extern "C" void hand_on(int signal) {
   if (signal != SIGCONT) {
     g_num_ends_asked = g_num_ends_asked + 1;
     g_last_end = signal;
-    if (g_num_ends_asked == 2) ::alarm(kSecondsToEnd);
-    if (g_num_ends_asked > 2) return end_child(signal);
+    if (g_num_ends_asked == 2) {
+      g_second_end_s = monotonic_seconds();
+      ::alarm(kSecondsToAskAgain);
+    } else if (g_num_ends_asked > 2 && monotonic_seconds() - g_second_end_s > kSecondsToInsist) {
+      return end_child();
+    }
+  } else {
+    g_num_continues = g_num_continues + 1;
   }
   if (g_child > 0) ::kill(pid_t(g_child), signal);
 }
@@ -155,7 +180,7 @@ void install(int signal, void (*handler)(int)) {
 void watch_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) install(signal, hand_on);
   install(SIGTSTP, stop_both);
-  install(SIGALRM, end_child);
+  install(SIGALRM, on_alarm);
 }
 
 void forget_signals() {
@@ -178,7 +203,7 @@ struct ChildEnd {
   std::optional<std::filesystem::path> folder;
   bool wants_new_process = false;
   std::string crash;                 // its last words (report_crashes_to)
-  std::optional<double> hung_s;      // it was killed, as a pass took that much longer
+  std::optional<double> hung_s;      // it was killed, as a pass did not end: that pass's limit
   std::optional<std::string> threw;  // failure_text of the exception that ended it
 
   /// "was killed by signal 9 (Killed; out of memory?)", "ended by an error that was not foreseen: …"
@@ -191,12 +216,17 @@ ChildEnd wait_for(pid_t child, int messages) {
   std::array<char, 4096> buffer{};
   double limit_s = 0;  // of the pass under way; 0: of none
   Clock::time_point deadline;
-  for (;;) {
+  const auto begin_pass = [&] {
+    deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s + kHangGrace));
+  };
+  for (int continues = g_num_continues;;) {
+    if (continues != g_num_continues) continues = g_num_continues, begin_pass();  // both stood still
     if (limit_s > 0) {
       const double left_ms = std::clamp(seconds_between(Clock::now(), deadline) * 1e3 + 1, 0.0, 1e6);
       pollfd readable{.fd = messages, .events = POLLIN, .revents = 0};
       if (::poll(&readable, 1, int(left_ms)) <= 0) {
-        if (Clock::now() < deadline) continue;
+        if (Clock::now() < deadline || continues != g_num_continues) continue;
         end.hung_s = limit_s;
         limit_s = 0;
         ::kill(child, SIGKILL);
@@ -214,8 +244,7 @@ ChildEnd wait_for(pid_t child, int messages) {
       if (pending[0] == kThrew) end.threw = pending.substr(1, zero - 1);
       if (pending[0] == kPass) {
         limit_s = std::stod(pending.substr(1, zero - 1));
-        deadline = Clock::now() +
-                   std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s + kHangGrace));
+        begin_pass();
       }
       pending.erase(0, zero + 1);
     }
@@ -236,8 +265,8 @@ std::string signal_text(int signal) {
 std::string ChildEnd::how() const {
   if (threw) return fmt::format("ended by {}", *threw);
   if (hung_s)
-    return fmt::format("was killed: the pass took longer than {} s (sweep.cell_timeout_s), and none of its steps ended",
-                       *hung_s);
+    return fmt::format(
+        "was killed: the pass took longer than {} s (sweep.cell_timeout_s), and its last step did not end", *hung_s);
   if (g_was_ended) return "was killed, as it did not end when it was asked to";
   return fmt::format("was killed by {}", signal_text(WTERMSIG(status)));
 }
@@ -267,7 +296,7 @@ size_t record_crash(const std::filesystem::path& folder, const ChildEnd& end, pi
     append_to_log(
         log, utc_now(), "crash",
         fmt::format("process {} {}{}{}", child, end.how(), end.crash.empty() ? "" : "; its last words: ", end.crash));
-    if (crashes < kMostCrashes && !end.hung_s) {
+    if ((crashes < kMostCrashes || g_was_ended != 0) && !end.hung_s) {
       const std::string next =
           g_num_ends_asked > 0 ? "" : fmt::format("trying again ({} of {}); ", crashes + 1, kMostCrashes);
       news.push_back(fmt::format("{}: the process {}; {}log: {}", cell.id, end.how(), next, log.string()));
@@ -281,7 +310,8 @@ size_t record_crash(const std::filesystem::path& folder, const ChildEnd& end, pi
     given_up.push_back(&cell);
   }
   record_failures(recorded, given_up);
-  if (news.empty()) news.push_back(fmt::format("the run's process {}; going on", end.how()));
+  if (news.empty())
+    news.push_back(fmt::format("the run's process {}{}", end.how(), g_num_ends_asked > 0 ? "" : "; going on"));
   for (const std::string& text : news) say(text);
   return progress + given_up.size();
 }

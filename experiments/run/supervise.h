@@ -22,8 +22,9 @@ struct SupervisedTask {
 
 inline constexpr int kMostCrashes = 3;  // of a cell, then it is recorded as failed
 
-/// A pass that ends within limit_s, unless something hangs between two of its steps: some seconds later the process
-/// that watches this one kills it, and the cell has failed. Nothing where nobody watches. One at a time.
+/// A pass that ends within limit_s, or after the step that goes on then, unless that step hangs, as a proposer may:
+/// some seconds later the process that watches this one kills it, and the cell has failed. Nothing where nobody
+/// watches. One at a time.
 class WatchedPass {
  public:
   explicit WatchedPass(double limit_s);
@@ -39,13 +40,13 @@ struct SupervisedEnd {
 };
 
 /// Forks. The child calls `work` and returns (or throws) what it returns, as if there were no parent. The parent waits,
-/// hands signals on (SIGINT, SIGTERM, SIGHUP, stop and continue), kills a child that has not ended some seconds after
-/// the second one that asks it to, or at once with the third, and returns the child's exit code and folder. When the
-/// child is killed by a signal, or ends by an exception of `work` that is no Error once there is a folder, it records a
-/// cell that ended kMostCrashes processes in a row as failed, says so on standard error, and lets another child resume.
-/// `folder`: what the first child resumes, if anything. Throws Error(device) when a child is killed before there is a
-/// folder, or kMostCrashes children without anything new in the record. The child dies with the parent. Call it before
-/// the process has threads; once.
+/// hands signals on (SIGINT, SIGTERM, SIGHUP, stop and continue), kills a child that has not ended 20 s after the
+/// second one that asks it to, or with a further one 3 s after that, and returns the child's exit code and folder. When
+/// the child is killed by a signal, or ends by an exception of `work` that is no Error once there is a folder, it
+/// records a cell that ended kMostCrashes processes in a row as failed, says so on standard error, and lets another
+/// child resume. `folder`: what the first child resumes, if anything. Throws Error(device) when a child is killed
+/// before there is a folder, or kMostCrashes children without anything new in the record. The child dies with the
+/// parent. Call it before the process has threads; once.
 SupervisedEnd run_supervised(const std::function<ExitCode(const SupervisedTask& task)>& work,
                              std::optional<std::filesystem::path> folder = {});
 

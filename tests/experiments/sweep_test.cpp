@@ -424,6 +424,8 @@ TEST(Sweep, AForeignServerIsNotComparedWithItself) {
   EXPECT_EQ(complaint(told, proposers), "");
   EXPECT_EQ(complaint(endpoint, load), "");
   EXPECT_EQ(complaint(endpoint, ranks, "tp==1"), "");
+  EXPECT_EQ(complaint(endpoint, proposers, "proposer=='ngram'"), "") << "without its baseline";
+  EXPECT_NE(complaint(R"("command": "serve {port} {k}")", R"("axes": {"proposer": ["ngram", "draft"]})"), "");
   EXPECT_EQ(complaint(endpoint, R"("include": [{"label": "a", "proposer": "none"},
       {"label": "b", "proposer": "ngram", "server.endpoint": "http://127.0.0.1:10"}])"),
             "");

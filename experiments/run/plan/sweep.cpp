@@ -408,7 +408,10 @@ class Expander {
         if (!is_selected(cells_[i].config)) continue;
         ++num_kept;
         kept[i] = 1;
-        if (cells_[i].baseline) kept[*cells_[i].baseline] = 1;
+        std::optional<size_t>& baseline = cells_[i].baseline;
+        if (baseline && !is_selected(cells_[*baseline].config) && asks_the_same(cells_[i], cells_[*baseline]))
+          baseline.reset();  // nobody wants it, and it would be the cell itself
+        if (baseline) kept[*baseline] = 1;
       }
       if (num_kept == 0)
         fail(ExitCode::usage, "--only {}: no cell of {} meets it", loaded_.only->text(), cells_.size());
@@ -419,16 +422,28 @@ class Expander {
     }
   }
 
+  /// Of a cell whose server is not ours: all that reaches it.
+  static std::string asked_text(const ExperimentConfig& config) {
+    ConfigJson asked = config_identity(config);
+    asked.erase("engine");
+    asked.erase("speculation");
+    if (config.server.command && !config.server.endpoint)
+      asked["words"] =
+          server_command(*config.server.command, {.port = 1,
+                                                  .proposer = config.speculation.proposer,
+                                                  .num_speculative_tokens = config.speculation.num_speculative_tokens});
+    return asked.dump();
+  }
+  static bool asks_the_same(const Cell& a, const Cell& b) {
+    return a.config.is_foreign() && b.config.is_foreign() && asked_text(a.config) == asked_text(b.config);
+  }
+
   /// Cells that differ in nothing that their server, which is not ours, hears of would compare it with itself.
   void check_servers() const {
     std::unordered_map<std::string, const Cell*> first_to_ask;
     for (const Cell& cell : cells_) {
       if (!cell.config.is_foreign() || cell.skip_reason) continue;
-      ConfigJson asked = config_identity(cell.config);
-      asked.erase("engine");
-      asked.erase("speculation");
-      asked["load_key"] = cell.load_key;
-      const auto [first, is_new] = first_to_ask.emplace(config_hash(asked), &cell);
+      const auto [first, is_new] = first_to_ask.emplace(asked_text(cell.config), &cell);
       if (!is_new) fail_unheard(*first->second, cell);
     }
   }
