@@ -84,12 +84,13 @@ __device__ __forceinline__ void multiply_chunk(typename S::Shared& shared, Stage
     if (steps == kStageSteps) {  // no conditions between wgmmas: the compiler would wait after each
 #pragma unroll
       for (int step = 0; step < kStageSteps; ++step) multiply(step);
+      commit_wgmmas();
     } else {
 #pragma unroll
       for (int step = 0; step < kStageSteps - 1; ++step)
         if (step < steps) multiply(step);
+      commit_wgmmas();
     }
-    commit_wgmmas();
   };
   const auto give_back = [&](int slot) {
     __syncwarp();
