@@ -15,9 +15,10 @@ struct ChainShape {
   int rows;  // of a pass
   int dim = 64;
   DType pages = DType::bf16;
+  int heads = 8, kv_heads = 2;
 };
 
-constexpr int kHidden = 256, kHeads = 8, kKvHeads = 2, kWidth = 384, kVocab = 500, kBlockSize = 16;
+constexpr int kHidden = 256, kWidth = 384, kVocab = 500, kBlockSize = 16;
 constexpr int kCached = 150;  // positions in pages before a pass: two whole chunks, that attention may fetch early
 constexpr int kRounds = 6;    // of a chain: graphs come with the third
 
@@ -36,8 +37,8 @@ class Chains {
       : backend_(backend),
         shape_(shape),
         synced_(synced),
-        q_cols_(kHeads * shape.dim),
-        kv_cols_(kKvHeads * shape.dim),
+        q_cols_(shape.heads * shape.dim),
+        kv_cols_(shape.kv_heads * shape.dim),
         table_(pack(kVocab, kHidden, 1)),
         wqkv_(pack(q_cols_ + 2 * kv_cols_, kHidden, 2)),
         wo_(pack(kHidden, q_cols_, 3)),
@@ -46,7 +47,7 @@ class Chains {
         weight_(backend, random_values(kHidden, 6)),
         inv_freq_(rope_frequencies(shape.dim)),
         batch_({{kCached, 2 * shape.rows}}, kBlockSize, 0),
-        pages_(backend, batch_.num_blocks, kBlockSize, kKvHeads, shape.dim, shape.dim, shape.pages),
+        pages_(backend, batch_.num_blocks, kBlockSize, shape.kv_heads, shape.dim, shape.dim, shape.pages),
         old_(backend, kCached, kv_cols_),
         residual_(backend, shape.rows, kHidden, 4),
         normed_(backend, shape.rows, kHidden, 4),
@@ -240,7 +241,7 @@ class Chains {
     const MatView qkv = qkv_.view();
     op([&] {
       backend_.rope_attention({.x = qkv.col_range(0, q_cols_ + kv_cols_),
-                               .num_heads = kHeads + kKvHeads,
+                               .num_heads = shape_.heads + shape_.kv_heads,
                                .head_dim = shape_.dim,
                                .rotary_dim = shape_.dim,
                                .inv_freq = inv_freq_,
@@ -251,7 +252,7 @@ class Chains {
                                .kv = pages_.view()},
                               {.q = qkv.col_range(0, q_cols_),
                                .out = attended_.view(),
-                               .num_heads = kHeads,
+                               .num_heads = shape_.heads,
                                .scale = 0.125f,
                                .seqs = std::span(&seq, 1),
                                .kv_len = kv_len.subspan(first, rows),
@@ -294,8 +295,18 @@ const Chains::Named Chains::kAll[] = {{"layers", &Chains::layers},
 TEST(EarlyStarts, ChangeNoBitsOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
   using Results = std::vector<std::vector<float>>;
-  // with the norm in the product, with attention that takes rows straight from it, and neither; many rows
-  const ChainShape shapes[] = {{1}, {2}, {6}, {.rows = 6, .dim = 96}, {.rows = 6, .pages = DType::f32}, {70}};
+  // with the norm in the product, with attention that takes rows straight from it, and neither; many rows; attention by
+  // teams of four, three and two blocks
+  const ChainShape shapes[] = {{1},
+                               {2},
+                               {6},
+                               {.rows = 6, .dim = 96},
+                               {.rows = 6, .pages = DType::f32},
+                               {70},
+                               {.rows = 24, .dim = 128, .heads = 32, .kv_heads = 8},
+                               {.rows = 32, .heads = 32, .kv_heads = 8},
+                               {.rows = 40, .heads = 32, .kv_heads = 8},
+                               {.rows = 96, .heads = 32, .kv_heads = 8}};
   for (const ChainShape& shape : shapes) {
     std::vector<Results> want;
     {
