@@ -11,11 +11,10 @@ namespace paceline::test {
 namespace {
 
 struct TeamCase {
-  static constexpr int kHeads = 32, kKvHeads = 8, kBlockSize = 16;  // all cases'
-
   std::vector<std::pair<int, int>> cached_and_new;
   int dim = 128, window = 0, num_unused = 0;
   bool has_infinity = false;
+  int heads = 32, kv_heads = 8, block_size = 16;
 };
 
 /// Rope, new keys and values, and attention over a batch.
@@ -24,14 +23,14 @@ class ComparedAttention {
   ComparedAttention(Backend& backend, const TeamCase& of)
       : backend_(backend),
         of_(of),
-        batch_(of.cached_and_new, kBlockSize, of.num_unused),
+        batch_(of.cached_and_new, of.block_size, of.num_unused),
         inv_freq_(rope_frequencies(of.dim)) {}
 
   /// together: as one op; else one after the other, attention over kFewRows at a time. What it gives; the pages.
   std::pair<std::vector<float>, std::vector<char>> run(bool together) {
-    const int q_cols = kHeads * of_.dim, kv_cols = kKvHeads * of_.dim, cols = q_cols + 2 * kv_cols;
+    const int q_cols = of_.heads * of_.dim, kv_cols = of_.kv_heads * of_.dim, cols = q_cols + 2 * kv_cols;
     const int m = batch_.num_rows(), num_old = int(batch_.old_slot.size());
-    PagedKv kv(backend_, batch_.num_blocks, kBlockSize, kKvHeads, of_.dim, of_.dim, DType::bf16);
+    PagedKv kv(backend_, batch_.num_blocks, of_.block_size, of_.kv_heads, of_.dim, of_.dim, DType::bf16);
     if (num_old > 0) {
       const GuardedRows k(backend_, num_old, kv_cols, random_values(size_t(num_old * kv_cols), 1));
       const GuardedRows v(backend_, num_old, kv_cols, random_values(size_t(num_old * kv_cols), 2));
@@ -41,7 +40,7 @@ class ComparedAttention {
     if (of_.has_infinity) std::fill_n(rows.begin() + (m / 2) * cols + q_cols + kv_cols, kv_cols, INFINITY);
     GuardedRows qkv(backend_, m, cols, rows, 4), out(backend_, m, q_cols);
     const RopeArgs rope{.x = qkv.view().col_range(0, q_cols + kv_cols),
-                        .num_heads = kHeads + kKvHeads,
+                        .num_heads = of_.heads + of_.kv_heads,
                         .head_dim = of_.dim,
                         .rotary_dim = of_.dim,
                         .inv_freq = inv_freq_,
@@ -52,7 +51,7 @@ class ComparedAttention {
                             .kv = kv.view()};
     AttentionArgs attention{.q = qkv.view().col_range(0, q_cols),
                             .out = out.view(),
-                            .num_heads = kHeads,
+                            .num_heads = of_.heads,
                             .scale = 0.125f,
                             .window = of_.window,
                             .seqs = batch_.seqs,
@@ -80,8 +79,7 @@ class ComparedAttention {
   }
 
  private:
-  static constexpr int kHeads = TeamCase::kHeads, kKvHeads = TeamCase::kKvHeads, kBlockSize = TeamCase::kBlockSize,
-                       kFewRows = 4;
+  static constexpr int kFewRows = 4;
   Backend& backend_;
   const TeamCase of_;
   const PagedBatch batch_;
@@ -101,13 +99,21 @@ TEST(AttentionTeam, ChangesNoBitsOnCuda) {
     cases.push_back({.cached_and_new = {{250, rows}}, .has_infinity = true});
   }
   cases.push_back({.cached_and_new = {{500, 8}, {200, 8}, {0, 8}}});
+  cases.push_back({.cached_and_new = {{300, 32}}, .window = 20});      // begins among the new rows
+  cases.push_back({.cached_and_new = {{300, 32}}, .num_unused = 12});  // a tile of padding alone
+  cases.push_back({.cached_and_new = {{300, 32}}, .dim = 96});
+  cases.push_back({.cached_and_new = {{300, 27}}, .heads = 40});  // rows in two tiles
+  cases.push_back({.cached_and_new = {{300, 32}}, .heads = 128, .kv_heads = 16});
+  for (const int block_size : {32, 128})
+    cases.push_back({.cached_and_new = {{400, 4}, {90, 4}, {0, 4}, {777, 4}, {64, 4}}, .block_size = block_size});
   cases.push_back({.cached_and_new = {{700, 20}, {1, 1}, {130, 5}, {64, 6}}});
   for (const TeamCase& of : cases) {
     ComparedAttention compared(*backend, of);
     const auto want = compared.run(false), got = compared.run(true);
     const auto& [cached, rows] = of.cached_and_new[0];
-    const std::string what = fmt::format("{} rows behind {} (of {} sequences), heads of {}, window {}, {} unused", rows,
-                                         cached, of.cached_and_new.size(), of.dim, of.window, of.num_unused);
+    const std::string what = fmt::format(
+        "{} rows behind {} (of {} sequences), {} of {} heads of {}, window {}, {} unused, blocks of {}", rows, cached,
+        of.cached_and_new.size(), of.kv_heads, of.heads, of.dim, of.window, of.num_unused, of.block_size);
     EXPECT_TRUE(same_bits(want.first, got.first)) << what;
     EXPECT_EQ(want.second, got.second) << what;
   }
