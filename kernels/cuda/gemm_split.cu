@@ -270,19 +270,11 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     publish_barriers();
   }
   if (S::kMovesRegisters && warp >= kWarps) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(S::kCopying));
-  const auto begin_copying = [] {
-    barrier_of_team<S>();
-    launch_dependents();
-  };
+  await_ring<S>(warp == kWarps);
   if (warp == kWarps) {
-    constexpr bool kStartsAlone = S::kBlocks == 1;  // copies for a neighbour need his barriers
-    __syncwarp();
-    if (!kStartsAlone) begin_copying();
-    steer<S>(split, shared, team, WeightCopy<S>{split, boxes, shared}, [&] {
-      if (kStartsAlone) begin_copying();
-    });
+    steer<S>(split, shared, team, WeightCopy<S>{split, boxes, shared}, launch_dependents);
   } else if (warp > kWarps) {
-    begin_copying();
+    if (S::kBlocks > 1) launch_dependents();  // a block alone once its ring is full
     if (warp == kWarps + 1) {
       wait_for_predecessor();
       RingPlace<S> ring = steer<S>(split, shared, team, RowCopy<S>{split, shared}, [] {});
@@ -292,7 +284,6 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       count_block(*split.places.launches);
     }
   } else {
-    barrier_of_team<S>();
     if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kMultiplying));
     wait_for_predecessor();
     launch_dependents();

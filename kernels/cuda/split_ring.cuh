@@ -82,13 +82,18 @@ __device__ __forceinline__ int number_in_team() {
   return int(cluster_rank());
 }
 
-/// All threads of the team's blocks, from different places of the code, where __syncthreads() is not defined.
+/// By all warps, in one place of the code, as a barrier's waits must be: the ring's barriers are there, in all of the
+/// team's blocks. is_maker: of a warp that has made them; in a block that is alone it goes on at once.
 template <class S>
-__device__ __forceinline__ void barrier_of_team() {
-  if constexpr (S::kBlocks == 1)
-    asm volatile("bar.sync 0, %0;" ::"n"(S::kBlockThreads) : "memory");
-  else
+__device__ __forceinline__ void await_ring(bool is_maker) {
+  if constexpr (S::kBlocks > 1) {
     cluster_barrier();
+  } else if (is_maker) {
+    __syncwarp();
+    asm volatile("bar.arrive 1, %0;" ::"n"(S::kBlockThreads) : "memory");
+  } else {
+    asm volatile("bar.sync 1, %0;" ::"n"(S::kBlockThreads) : "memory");
+  }
 }
 
 /// Where a ring stands: a slot, and the parity of the phase that is waited for there.
