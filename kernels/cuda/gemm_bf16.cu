@@ -30,6 +30,8 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kMostChunks = kStrictChunks;
+/// Of a ring, where an SM's 16 warps have one each.
+constexpr int kSharedStages = 3;
 
 struct Product {
   WeightShares weights;
@@ -254,18 +256,26 @@ void allow_shared(size_t bytes) {
         "cudaFuncSetAttribute");
 }
 
+/// Stages of the rings of a block that is alone on its SM.
+int stages_alone(const cudaDeviceProp& device) {
+  constexpr size_t kBesideRings = size_t{34} << 10;  // sums of two tiles and 32 rows, barriers
+  const size_t room = device.sharedMemPerBlockOptin - kBesideRings;
+  return std::clamp(int(room / (kWarpsOf<OperandRows> * kStageBytes)), kSharedStages - 1, kMostStages);
+}
 /// The stages of a launch's rings, and what its blocks take of dynamic shared memory; devices without bulk copies have
-/// no rings.
+/// no rings. is_alone: no SM gets two blocks.
 template <int kTiles, int kRowTiles>
-size_t plan_ring(Product& product, const OperandRows&, const cudaDeviceProp& device) {
-  product.ring_stages = kTiles * kRowTiles <= 4 ? kMostStages : kMostStages - 1;  // sums take the rest
+size_t plan_ring(Product& product, const OperandRows&, bool is_alone, const cudaDeviceProp& device) {
+  product.ring_stages = is_alone                  ? stages_alone(device)
+                        : kTiles * kRowTiles <= 4 ? kSharedStages
+                                                  : kSharedStages - 1;  // sums take the rest
   return device.major >= 9 ? size_t(kWarpsOf<OperandRows>) * size_t(product.ring_stages) * kStageBytes : 0;
 }
 template <int kTiles, int>
-size_t plan_ring(Product& product, const NormedRows& rows, const cudaDeviceProp&) {
+size_t plan_ring(Product& product, const NormedRows& rows, bool, const cudaDeviceProp&) {
   static_assert(kMostNormedCols == kWarpsOf<NormedRows> * 32 * 4 * RowNorm<kWarpsOf<NormedRows> * 32>::kFours);
   const size_t row_bytes = size_t(rows.rows) * size_t(rows.row_bytes());
-  product.ring_stages = kLeavesRoom<kTiles, NormedRows> ? kMostStages - 1 : kMostStages;
+  product.ring_stages = kLeavesRoom<kTiles, NormedRows> ? kSharedStages - 1 : kSharedStages;
   return size_t(kWarpsOf<NormedRows>) * size_t(product.ring_stages) * kStageBytes + row_bytes;
 }
 
@@ -292,7 +302,9 @@ void run(Product product, const Epilogue& epilogue, int groups, const Where& whe
                          : std::min(most_blocks, ceil_div(units, block_teams));
   shares.units = UnitShares::of(units, unit_stages, blocks * block_teams, may_cut);
   product.is_paced = blocks * groups * kWarps > device.multiProcessorCount * 8;
-  const size_t bytes = plan_ring<kTiles, kRowTiles>(product, rows, device);
+  // of few rows the next kernel's blocks begin beside, which helps more
+  const bool is_alone = kRowTiles > 1 && blocks * groups <= device.multiProcessorCount;
+  const size_t bytes = plan_ring<kTiles, kRowTiles>(product, rows, is_alone, device);
   launch(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes,
          where.queue, product, epilogue, rows);
 }
@@ -320,7 +332,7 @@ bool has_a_tile_a_team_at_most(const CudaWeight& w, const cudaDeviceProp& device
 
 /// What a block that norms takes of shared memory, at most.
 constexpr size_t kMostNormedBytes = size_t(kMostNormedRows) * size_t(NormedRows::row_bytes(kMostNormedCols));
-constexpr size_t kNormingBytes = kWarpsOf<NormedRows> * kMostStages * kStageBytes + kMostNormedBytes;
+constexpr size_t kNormingBytes = kWarpsOf<NormedRows> * kSharedStages * kStageBytes + kMostNormedBytes;
 constexpr size_t kBesideNorming = size_t{18} << 10;  // barriers, sums
 
 bool has_room_to_norm(const cudaDeviceProp& device) {
@@ -331,14 +343,14 @@ bool has_room_to_norm(const cudaDeviceProp& device) {
 
 void prepare_gemm_bf16(const cudaDeviceProp& device) {
   if (device.major >= 9) {
-    constexpr size_t kRing = kWarpsOf<OperandRows> * kMostStages * kStageBytes;
-    allow_shared<1, 1, OperandRows>(kRing);
-    allow_shared<2, 1, OperandRows>(kRing);
-    allow_shared<1, 2, OperandRows>(kRing);
-    allow_shared<2, 2, OperandRows>(kRing);
-    allow_shared<1, 3, OperandRows>(kRing);
-    allow_shared<2, 3, OperandRows>(kRing);
-    allow_shared<2, 4, OperandRows>(kRing);
+    const size_t ring = kWarpsOf<OperandRows> * size_t(stages_alone(device)) * kStageBytes;
+    allow_shared<1, 1, OperandRows>(ring);
+    allow_shared<2, 1, OperandRows>(ring);
+    allow_shared<1, 2, OperandRows>(ring);
+    allow_shared<2, 2, OperandRows>(ring);
+    allow_shared<1, 3, OperandRows>(ring);
+    allow_shared<2, 3, OperandRows>(ring);
+    allow_shared<2, 4, OperandRows>(ring);
   }
   if (has_room_to_norm(device)) {
     allow_shared<1, 1, NormedRows>(kNormingBytes);
