@@ -202,7 +202,7 @@ template <class S, EpilogueKind kKind>
 __device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const Epilogue& epilogue, int tile) {
   const TilePart part = part_of<S>(split, tile);
   if constexpr (S::kBlocks == 1) return {epilogue, split.y, split.x.rows, part.first_tile, 0};
-  const int first_row = part.group * kWideRows;
+  const int first_row = part.group * S::kRows;
   return {epilogue, epilogue.operand.row(first_row), split.x.rows, part.first_tile, first_row};
 }
 
@@ -331,8 +331,9 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
 using Shape64 = Shape<64, 7>;
 using Shape96 = Shape<96, 6>;
 using Shape128 = Shape<128, 5>;
-using ShapePairs = Shape<128, 5, 2>;  // more rows, two times 128 at a time
-static_assert(Shape128::kRows == kWideRows && ShapePairs::kRows == kWideRows);
+using ShapePairs = Shape<kWideRows, 5, 2>;  // more rows, two groups at a time
+using ShapeNarrowPairs = Shape<kNarrowWideRows, 6, 2>;
+static_assert(Shape128::kRows == kWideRows);
 
 /// run(Shape) with the smallest that takes `rows`.
 template <class Run>
@@ -340,6 +341,7 @@ void with_shape(int rows, Run&& run) {
   if (rows <= Shape64::kRows) return run(Shape64{});
   if (rows <= Shape96::kRows) return run(Shape96{});
   if (rows <= Shape128::kRows) return run(Shape128{});
+  if (wide_group_rows(rows) == kNarrowWideRows) return run(ShapeNarrowPairs{});
   run(ShapePairs{});
 }
 
@@ -404,7 +406,7 @@ RowLayout strict_layout(const cudaDeviceProp& device, int rows) {
 
 void prepare_gemm_split(const cudaDeviceProp& device) {
   if (!has_wide(device)) return;
-  for (const int rows : {Shape64::kRows, Shape96::kRows, Shape128::kRows, kWideRows + 1})
+  for (const int rows : {Shape64::kRows, Shape96::kRows, Shape128::kRows, kWideRows + 1, 2 * kWideRows})
     with_shape(rows, [](auto shape) {
       using S = decltype(shape);
       for (const EpilogueKind kind :

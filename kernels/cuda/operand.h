@@ -16,6 +16,17 @@ namespace paceline::cuda {
 /// Rows that one pass of gemm_bf16 takes, and a block of gemm_split.
 inline constexpr int kMaxRowTile = 32;
 inline constexpr int kWideRows = 128;
+/// Of more rows than kWideRows, pairs of blocks take two groups in each turn: of kWideRows rows, or of so many where
+/// that leaves fewer rows in all turns.
+inline constexpr int kNarrowWideRows = 96;
+PACELINE_MATH constexpr int rows_of_turns(int rows, int group_rows) {
+  const int of_turn = 2 * group_rows;
+  return (rows + of_turn - 1) / of_turn * of_turn;
+}
+PACELINE_MATH constexpr int wide_group_rows(int rows) {
+  return rows > kWideRows && rows_of_turns(rows, kNarrowWideRows) < rows_of_turns(rows, kWideRows) ? kNarrowWideRows
+                                                                                                   : kWideRows;
+}
 
 /// Of few rows (gemm_bf16), of many (gemm_split), of those that cuBLASLt reads.
 enum class RowLayout : uint8_t { fragments, wide, plain };
@@ -39,7 +50,7 @@ struct Operand {
 
   PACELINE_MATH bool is_wide() const { return layout == RowLayout::wide; }
   PACELINE_MATH bool is_plain() const { return layout == RowLayout::plain; }
-  PACELINE_MATH int group_rows() const { return layout == RowLayout::fragments ? kMaxRowTile : kWideRows; }
+  PACELINE_MATH int group_rows() const { return layout == RowLayout::fragments ? kMaxRowTile : wide_group_rows(rows); }
   PACELINE_MATH int groups() const { return (rows + group_rows() - 1) / group_rows(); }
   PACELINE_MATH int row_tiles(int group) const {
     return group + 1 < groups() ? group_rows() / 8 : (rows - group * group_rows() + 7) / 8;

@@ -13,7 +13,8 @@ namespace paceline::test {
 namespace {
 
 constexpr int kFew = 8, kAllRows = 392;
-constexpr int kCountsCompared[] = {33, 40, 64, 65, 96, 97, 127, 128, 129, 200, 256, 257, 300, kAllRows};
+constexpr int kCountsCompared[] = {33,  40,  64,  65,  96,  97,  127, 128, 129,     190,
+                                   192, 193, 200, 256, 257, 290, 300, 384, 385, kAllRows};
 
 std::vector<uint16_t> random_bfloats(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
