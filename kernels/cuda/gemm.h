@@ -11,11 +11,17 @@
 
 namespace paceline::cuda {
 
+/// Of a bfloat16 weight, the maps of the boxes that gemm_split copies: half a tile of 128 outputs, and a quarter, for
+/// narrow tiles (split_ring.cuh).
+struct WeightBoxes {
+  CUtensorMap half{}, quarter{};
+};
+
 /// bfloat16 in WeightOrder; float32 and float16 as [k][n rounded up to kTile]. pair_panels: rows lie as paired_row
 /// says, for every type.
 struct CudaWeight final : PackedWeight {
   DeviceMemory memory;
-  CUtensorMap boxes{};    // bfloat16, as gemm_split copies it (weight_boxes)
+  WeightBoxes boxes;      // of bfloat16
   DeviceMemory row_copy;  // fast numerics: [n][k] bfloat16 for cuBLASLt, part after part; empty where it takes none
   std::shared_ptr<std::atomic<size_t>> bytes_alive;  // of the backend that packed it
 
@@ -88,7 +94,7 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
                 const cudaDeviceProp& device, LaunchTo queue);
 void prepare_gemm_split(const cudaDeviceProp& device);
 /// What CudaWeight::boxes is for a weight whose memory is there; of bfloat16, compute capability 9.0 and newer.
-CUtensorMap weight_boxes(const CudaWeight& w);
+WeightBoxes weight_boxes(const CudaWeight& w);
 /// Of operands of `rows` rows that gemm_bf16 multiplies.
 RowLayout strict_layout(const cudaDeviceProp& device, int rows);
 /// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer), unless it norms.

@@ -197,10 +197,9 @@ __device__ SharedTile shared_tile(const Split& split, int index, int team) {
           .rows = split.shares.finished_by(team, index, row_tiles)};
 }
 
-/// Of the block's part of a tile.
 template <class S, EpilogueKind kKind>
-__device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const Epilogue& epilogue, int tile) {
-  const TilePart part = part_of<S>(split, tile);
+__device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const Epilogue& epilogue,
+                                                      const TilePart& part) {
   if constexpr (S::kBlocks == 1) return {epilogue, split.y, split.x.rows, part.first_tile, 0};
   const int first_row = part.group * S::kRows;
   return {epilogue, epilogue.operand.row(first_row), split.x.rows, part.first_tile, first_row};
@@ -211,8 +210,9 @@ template <class S, EpilogueKind kKind>
 __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue& epilogue, const SharedTile& tile,
                                               uint32_t launch) {
   const int lane = threadIdx.x % 32, begin = tile.rows.begin, end = tile.rows.end;
-  if (begin == end) return;
-  const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, tile.number);
+  const TilePart part = part_of<S>(split, tile.number);
+  if (begin == end || !has_outputs(part)) return;
+  const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, part);
   constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;
   float4 standing[kTogether] = {};
   finish.load_standing(begin, end, standing);
@@ -246,7 +246,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
 
 template <class S, EpilogueKind kKind>
 __global__ void __launch_bounds__(S::kBlockThreads, 1)
-    gemm_split_kernel(const __grid_constant__ CUtensorMap boxes, const __grid_constant__ Split split,
+    gemm_split_kernel(const __grid_constant__ WeightBoxes boxes, const __grid_constant__ Split split,
                       const __grid_constant__ Epilogue epilogue) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) char memory[];
@@ -296,14 +296,16 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       const int tile = at.walk.tile;
       const bool is_left_over = at.walk.is_left_over();
       const int place = is_left_over ? (tile - shares.whole) * shares.chunks + at.walk.chunk : 0;
-      const int row_tiles = row_tiles_of<S>(split, part_of<S>(split, tile).group);
+      const TilePart part = part_of<S>(split, tile);
+      const int row_tiles = row_tiles_of<S>(split, part.group);
       const int count = is_left_over ? piece_chunks(at.walk.chunk, at.walk.end) : shares.chunks;
       multiply_piece(shared, half, at, count, row_tiles, sums);
+      if (!has_outputs(part)) continue;
       if (is_left_over) {
         sums.put(sums_at<S>(split.places, place), row_tiles);
       } else {
         sums.put(shared.sums[0] + threadIdx.x, S::kRowTiles);
-        const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, tile);
+        const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, part);
         constexpr int kTogether = kKind == EpilogueKind::added ? S::kRowTiles / 2 : 4;
 #pragma unroll 1
         for (int t = 0; t < row_tiles; t += kTogether) {
@@ -419,15 +421,18 @@ void prepare_gemm_split(const cudaDeviceProp& device) {
     });
 }
 
-CUtensorMap weight_boxes(const CudaWeight& w) {
+WeightBoxes weight_boxes(const CudaWeight& w) {
   const int64_t tile_bytes = w.order().tile_values() * 2;
-  return tensor_map({.type = CU_TENSOR_MAP_DATA_TYPE_INT64,
-                     .data = w.memory.as<const uint4>(),
-                     .rows = w.tiles(),
-                     .cols = tile_bytes / 8,
-                     .row_bytes = tile_bytes,
-                     .box_rows = kBoxTiles,
-                     .box_cols = kStageSteps * kStepWords});
+  const auto boxes_of = [&](int tiles) {
+    return tensor_map({.type = CU_TENSOR_MAP_DATA_TYPE_INT64,
+                       .data = w.memory.as<const uint4>(),
+                       .rows = w.tiles(),
+                       .cols = tile_bytes / 8,
+                       .row_bytes = tile_bytes,
+                       .box_rows = tiles,
+                       .box_cols = kStageSteps * kStepWords});
+  };
+  return {.half = boxes_of(kBoxTiles), .quarter = boxes_of(kQuarterTiles)};
 }
 
 void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
@@ -435,12 +440,14 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   with_shape(args.x.rows, [&](auto shape) {
     using S = decltype(shape);
-    const int outputs = int((w.tiles() + kWarps - 1) / kWarps), row_tiles = (x.groups() + S::kBlocks - 1) / S::kBlocks;
+    const int row_tiles = math::ceil_div(x.groups(), S::kBlocks);
+    const int tiles = math::ceil_div(int(w.tiles()), kWarps) * row_tiles;
     const int most_teams = S::kBlocks == 1 ? device.multiProcessorCount : handover.pairs_at_once();
     const Split split{.x = x,
                       .y = y.values ? y.row(0) : Operand::Row{},
                       .row_tiles = row_tiles,
-                      .shares = SplitShares::of(outputs * row_tiles, w.k_chunks, most_teams),
+                      .shares = S::kBlocks == 1 ? SplitShares::with_narrow(tiles, w.k_chunks, most_teams)
+                                                : SplitShares::of(tiles, w.k_chunks, most_teams),
                       .places = handover.places(device, queue.stream)};
     Epilogue ends = epilogue(args, y);
     if (!hands_over(args, x)) ends.push = {};

@@ -16,6 +16,7 @@ constexpr int kStageSteps = 4;
 /// lies behind a chunk comes with its last stage.
 constexpr int kStepWords = kTileStepValues * 2 / 8;
 constexpr int kBoxTiles = 4, kStageBoxes = kWarps / kBoxTiles;
+constexpr int kQuarterTiles = kWarps / kTileQuarters;  // a box of its own in a narrow tile of an odd number of these
 
 /// A tile that is left over, as one of its sharers sees it.
 struct SharedTile {
@@ -61,13 +62,20 @@ struct Split {
 /// What a block has of a tile.
 struct TilePart {
   int first_tile;  // of 16 outputs
+  int tiles;       // kWarps; fewer of a narrow one
   int group;       // of the operand's rows; none may be there
 };
 template <class S>
 __device__ __forceinline__ TilePart part_of(const Split& split, int tile) {
-  if constexpr (S::kBlocks == 1) return {.first_tile = tile * kWarps, .group = 0};
-  const int outputs = tile / split.row_tiles, team_rows = tile - outputs * split.row_tiles;
-  return {.first_tile = outputs * kWarps, .group = team_rows * S::kBlocks + int(cluster_rank())};
+  const int number = S::kBlocks == 1 ? tile : tile / split.row_tiles, team_rows = tile - number * split.row_tiles;
+  const SplitShares::Outputs outputs = split.shares.outputs(number);
+  return {.first_tile = outputs.first * kQuarterTiles,
+          .tiles = outputs.count * kQuarterTiles,
+          .group = S::kBlocks == 1 ? 0 : team_rows * S::kBlocks + int(cluster_rank())};
+}
+/// Whether the calling warp, of those that compute, has some of them: it sums what lies there in any case.
+__device__ __forceinline__ bool has_outputs(const TilePart& part) {
+  return int(threadIdx.x) / 32 % kTileQuarters * kQuarterTiles < part.tiles;
 }
 /// Tiles of 8 rows there.
 template <class S>
@@ -157,31 +165,37 @@ __device__ __forceinline__ RingPlace<S> steer(const Split& split, typename S::Sh
 template <class S>
 struct WeightCopy {
   const Split& split;
-  const CUtensorMap& boxes;  // CudaWeight::boxes
+  const WeightBoxes& boxes;
   typename S::Shared& shared;
   const int my_box;
   int tile = 0, word = 0;  // where that of the next stage begins
+  int tiles = 0;           // of my box: kBoxTiles, a quarter of a tile, or none
+  uint32_t bytes = 0;      // of a stage
 
-  __device__ WeightCopy(const Split& split_, const CUtensorMap& boxes_, typename S::Shared& shared_)
+  __device__ WeightCopy(const Split& split_, const WeightBoxes& boxes_, typename S::Shared& shared_)
       : split(split_),
         boxes(boxes_),
         shared(shared_),
         my_box(S::kBlocks == 1 ? int(threadIdx.x % 32) : number_in_team<S>()) {}
   __device__ void begin(const SplitWalk& walk) {
-    tile = part_of<S>(split, walk.tile).first_tile + my_box * kBoxTiles;
+    const TilePart part = part_of<S>(split, walk.tile);
+    tile = part.first_tile + my_box * kBoxTiles;
+    tiles = my_box < kStageBoxes ? part.tiles - my_box * kBoxTiles : 0;
+    bytes = uint32_t(part.tiles) * sizeof(shared.weights[0][0]);
     word = walk.chunk * split.x.order.steps * kStepWords;
   }
   __device__ void stage(int slot, int) {
     const int lane = threadIdx.x % 32;
     const uint32_t full = shared_address(&shared.full[slot]);
-    if (lane == 0) expect_bytes(full, sizeof(shared.weights[0]));
+    if (lane == 0) expect_bytes(full, bytes);
     __syncwarp();
-    if (lane < kStageBoxes / S::kBlocks) {
+    if (lane < kStageBoxes / S::kBlocks && tiles > 0) {
       const uint32_t to = shared_address(shared.weights[slot][my_box * kBoxTiles]);
+      const CUtensorMap* const map = tiles < kBoxTiles ? &boxes.quarter : &boxes.half;
       if constexpr (S::kBlocks == 1)
-        copy_box_once(to, &boxes, word, tile, full);
+        copy_box_once(to, map, word, tile, full);
       else
-        copy_box_once_to_cluster(to, &boxes, word, tile, full, (1u << S::kBlocks) - 1);
+        copy_box_once_to_cluster(to, map, word, tile, full, (1u << S::kBlocks) - 1);
     }
     word += kStageSteps * kStepWords;
   }

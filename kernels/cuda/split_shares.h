@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include <climits>
+
+#include "kernels/math/ceil_div.h"
 #include "kernels/math/elementary.h"
 
 namespace paceline::cuda {
@@ -25,6 +28,9 @@ PACELINE_MATH constexpr unsigned pieces_of(int begin, int end) {
   return pieces;
 }
 
+/// A tile's outputs in quarters: a narrow one has fewer.
+inline constexpr int kTileQuarters = 4;
+
 /// Tiles are numbered; the first `whole` are taken as a whole, in turns. The chunks of those left over, one after
 /// another, are items, of which each team takes `share` side by side, as long as there are any: fewer than the chunks
 /// of a tile, as else some teams take one more whole tile.
@@ -32,15 +38,61 @@ struct SplitShares {
   int chunks;  // of a tile: 1, 2, 4 or 8
   int teams;
   int whole;
-  int over;   // tiles left over
-  int share;  // items of a team, at most
+  int over;                   // tiles left over
+  int share;                  // items of a team, at most
+  int width = kTileQuarters;  // of the tiles before `full`
+  int full = INT_MAX;
+  int rest_width = 0;  // of the wider ones of the others; the rest of them has one quarter less, which may be none
+  int wider = 0;       // of the others, which come first
 
-  /// tiles, chunks, most_teams >= 1
-  static SplitShares of(int tiles, int chunks, int most_teams) {
+  /// tiles, of `width` quarters each, chunks, most_teams >= 1.
+  static SplitShares of(int tiles, int chunks, int most_teams, int width = kTileQuarters) {
     const int teams = std::min(most_teams, tiles * chunks);
-    int over = tiles % teams, share = (over * chunks + teams - 1) / teams;
+    int over = tiles % teams, share = math::ceil_div(over * chunks, teams);
     if (share == chunks) over = share = 0;
-    return {.chunks = chunks, .teams = teams, .whole = tiles - over, .over = over, .share = std::max(1, share)};
+    return {.chunks = chunks,
+            .teams = teams,
+            .whole = tiles - over,
+            .over = over,
+            .share = std::max(1, share),
+            .width = width};
+  }
+  /// As of(), or with narrow tiles of the same outputs. Each costs as many rows and instructions as another, but they
+  /// spare sums that change hands. Outputs left over behind whole tiles make one for each team, where none is larger
+  /// than its share; and where nothing but shares is taken, all tiles are narrow if only then, and no larger, shares
+  /// are halves or quarters of them.
+  static SplitShares with_narrow(int tiles, int chunks, int most_teams) {
+    const SplitShares plain = of(tiles, chunks, most_teams);
+    const int teams = plain.teams, rest = tiles % teams, full = tiles - rest;
+    const int most = (plain.over > 0 ? plain.share : chunks) * kTileQuarters;  // of a team's rest
+    if (full > 0 && rest > 0) {
+      const int left = rest * kTileQuarters, rest_width = math::ceil_div(left, teams);
+      const int wider = left - teams * (rest_width - 1);
+      if (rest_width == kTileQuarters || rest_width * chunks > most) return plain;
+      return {.chunks = chunks,
+              .teams = teams,
+              .whole = full + (rest_width > 1 ? teams : wider),
+              .over = 0,
+              .share = 1,
+              .full = full,
+              .rest_width = rest_width,
+              .wider = wider};
+    }
+    if (plain.over == 0 || chunks % plain.share == 0) return plain;
+    for (int width = kTileQuarters - 1; width > 1; --width) {
+      const SplitShares all = of(math::ceil_div(tiles * kTileQuarters, width), chunks, most_teams, width);
+      if (all.whole == 0 && chunks % all.share == 0 && all.share * width <= most) return all;
+    }
+    return plain;
+  }
+  /// Of a tile's outputs, in quarters of a tile.
+  struct Outputs {
+    int first, count;
+  };
+  PACELINE_MATH Outputs outputs(int tile) const {
+    if (tile < full) return {tile * width, width};
+    const int narrow = tile - full, wider_before = narrow < wider ? narrow : wider;
+    return {full * width + narrow * (rest_width - 1) + wider_before, narrow < wider ? rest_width : rest_width - 1};
   }
   PACELINE_MATH int items() const { return over * chunks; }
   PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }

@@ -2,6 +2,7 @@
 // Who takes which part of a product's weights, and in which order. A unit is one tile of outputs, or two side by side;
 // a team of warps takes it in stages.
 
+#include "kernels/math/ceil_div.h"
 #include "kernels/math/elementary.h"
 
 namespace paceline::cuda {
@@ -24,7 +25,7 @@ struct UnitShares {
   }
 };
 
-PACELINE_MATH constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+using math::ceil_div;
 
 /// What a launch may have.
 struct BlockLimits {

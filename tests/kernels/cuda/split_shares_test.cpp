@@ -9,26 +9,36 @@ namespace {
 
 struct Case {
   int tiles, chunks, teams;
+  bool may_narrow;
+
+  SplitShares shares() const {
+    return may_narrow ? SplitShares::with_narrow(tiles, chunks, teams) : SplitShares::of(tiles, chunks, teams);
+  }
 };
 
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const int chunks : {1, 2, 4, 8})
     for (const int teams : {1, 2, 3, 7, 66, 132})
-      for (int tiles = 1; tiles <= 3 * teams + 2; tiles += teams < 10 ? 1 : 7) all.push_back({tiles, chunks, teams});
+      for (int tiles = 1; tiles <= 3 * teams + 2; tiles += teams < 10 ? 1 : 7)
+        for (const bool may_narrow : {false, true}) all.push_back({tiles, chunks, teams, may_narrow});
   return all;
 }
 
 TEST(SplitShares, EveryChunkIsTakenOnceAndInOrderWithinItsTeam) {
   for (const Case& of : cases()) {
-    const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
-    std::vector<int> taken(size_t(of.tiles * of.chunks));
-    int most = 0, least = of.tiles * of.chunks;
+    const SplitShares shares = of.shares();
+    const int all = of.tiles * kTileQuarters * of.chunks;
+    std::vector<int> taken(static_cast<size_t>(all));
+    int most = 0, least = all;  // chunks of a quarter of a tile
     for (int team = 0; team < shares.teams; ++team) {
       int count = 0, tile = -1, chunk = -1;
-      for (SplitWalk walk(shares, team); !walk.is_over; walk.advance(), ++count) {
-        ASSERT_LT(walk.tile, of.tiles);
-        ++taken.at(size_t(walk.tile * of.chunks + walk.chunk));
+      for (SplitWalk walk(shares, team); !walk.is_over; walk.advance()) {
+        const SplitShares::Outputs outputs = shares.outputs(walk.tile);
+        ASSERT_GT(outputs.count, 0);
+        for (int quarter = outputs.first; quarter < outputs.first + outputs.count; ++quarter)
+          if (quarter < of.tiles * kTileQuarters) ++taken[size_t(quarter * of.chunks + walk.chunk)];
+        count += outputs.count;
         const bool begins = walk.tile != tile;
         ASSERT_TRUE(begins || walk.chunk == chunk + 1);
         ASSERT_TRUE(!begins || walk.is_left_over() || walk.chunk == 0);
@@ -37,23 +47,52 @@ TEST(SplitShares, EveryChunkIsTakenOnceAndInOrderWithinItsTeam) {
       most = std::max(most, count), least = std::min(least, count);
     }
     for (const int times : taken) ASSERT_EQ(times, 1) << of.tiles << ' ' << of.chunks << ' ' << of.teams;
-    EXPECT_EQ(most, (of.tiles * of.chunks + shares.teams - 1) / shares.teams);
-    EXPECT_GE(least, shares.whole / shares.teams * of.chunks);
+    const int fair = (of.tiles * of.chunks + shares.teams - 1) / shares.teams * kTileQuarters;
+    if (shares.rest_width == 0 && shares.width == kTileQuarters) {
+      EXPECT_EQ(most, fair);
+    }
+    EXPECT_LE(most, fair);
+    EXPECT_GE(least, std::min(shares.full, shares.whole) / shares.teams * of.chunks * kTileQuarters);
   }
 }
 
 TEST(SplitShares, NobodySharesATileThatATeamCouldTakeAlone) {
   for (const Case& of : cases()) {
-    const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
+    const SplitShares shares = of.shares();
     for (int index = 0; index < shares.over; ++index) EXPECT_GT(shares.sharers(index).count, 1);
   }
-  EXPECT_EQ(SplitShares::of(64, 8, 66).over, 0);
-  EXPECT_EQ(SplitShares::of(57, 8, 66).over, 57);
+  EXPECT_EQ(SplitShares::with_narrow(64, 8, 66).over, 0);
+  EXPECT_EQ(SplitShares::with_narrow(57, 8, 66).over, 57);
+}
+
+TEST(SplitShares, NarrowTilesTakeThePlaceOfSharesThatAreNoSmaller) {
+  const SplitShares gates_and_ups = SplitShares::with_narrow(224, 8, 132);  // of an 8B model: 92 tiles are left over
+  EXPECT_EQ(gates_and_ups.over, 0);
+  EXPECT_EQ(gates_and_ups.whole, 2 * 132);
+  EXPECT_EQ(gates_and_ups.outputs(131).count, kTileQuarters);
+  EXPECT_EQ(gates_and_ups.outputs(132).count, 3);
+  EXPECT_EQ(gates_and_ups.outputs(132 + 103).count, 3);
+  EXPECT_EQ(gates_and_ups.outputs(132 + 104).count, 2);
+  EXPECT_EQ(gates_and_ups.outputs(132 + 131).first + 2, 224 * kTileQuarters);
+  EXPECT_EQ(SplitShares::of(224, 8, 132).over, 92) << "tiles of rows besides";
+  EXPECT_EQ(SplitShares::with_narrow(1002, 8, 132).over, 78) << "a share of 5 chunks is less than 3 quarters";
+  EXPECT_EQ(SplitShares::with_narrow(32, 8, 132).over, 32) << "each team would read all rows for few outputs";
+}
+
+TEST(SplitShares, AllTilesAreNarrowWhereSharesAreHalvesOfThemThen) {
+  const SplitShares queries_and_keys = SplitShares::with_narrow(48, 8, 132);  // of an 8B model: shares of 3 chunks
+  EXPECT_EQ(queries_and_keys.width, 3);
+  EXPECT_EQ(queries_and_keys.over, 64);
+  EXPECT_EQ(queries_and_keys.share, 4);
+  EXPECT_EQ(queries_and_keys.pieces(63), 0b00010001u);
+  EXPECT_EQ(queries_and_keys.outputs(63).first + 3, 48 * kTileQuarters);
+  EXPECT_EQ(SplitShares::of(48, 8, 132).width, kTileQuarters);
+  EXPECT_EQ(SplitShares::with_narrow(32, 8, 132).width, kTileQuarters) << "quarters already";
 }
 
 TEST(SplitShares, WhatIsLeftOverComesFirst) {
   for (const Case& of : cases()) {
-    const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
+    const SplitShares shares = of.shares();
     for (int team = 0; team < shares.teams; ++team) {
       bool is_at_whole = false;
       for (SplitWalk walk(shares, team); !walk.is_over; walk.advance()) {
@@ -66,7 +105,7 @@ TEST(SplitShares, WhatIsLeftOverComesFirst) {
 
 TEST(SplitShares, SharersFinishEachRowOnce) {
   for (const Case& of : cases()) {
-    const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
+    const SplitShares shares = of.shares();
     for (int index = 0; index < shares.over; ++index) {
       const SplitShares::Sharers sharers = shares.sharers(index);
       for (const int row_tiles : {0, 1, 3, 8, 16}) {
@@ -86,7 +125,7 @@ TEST(SplitShares, SharersFinishEachRowOnce) {
 
 TEST(SplitShares, SharersAndPiecesAreThoseOfTheWalks) {
   for (const Case& of : cases()) {
-    const SplitShares shares = SplitShares::of(of.tiles, of.chunks, of.teams);
+    const SplitShares shares = of.shares();
     std::vector<unsigned> pieces(size_t(shares.over));
     std::vector<std::vector<int>> teams(size_t(shares.over));
     for (int team = 0; team < shares.teams; ++team)
