@@ -1,5 +1,5 @@
-// Blocks that share the chunks of a tile of lines leave the bits of blocks that take one chunk each: 17 to 128 rows of a
-// sequence, or as many of several, against the same rows four at a time.
+// Blocks that share the chunks of a tile of lines leave the bits of blocks that take one chunk each: 17 to 128 rows of
+// a sequence, or as many of several, against the same rows four at a time.
 
 #include <fmt/format.h>
 
@@ -91,7 +91,8 @@ TEST(AttentionTeam, ChangesNoBitsOnCuda) {
   const auto backend = make_backend("cuda:0", {});
   std::vector<TeamCase> cases;
   for (const int cached : {0, 3, 60, 250, 500, 720, 1500})
-    for (const int rows : {17, 24, 25, 32, 33, 40, 41, 64, 66, 85, 96, 97, 128, 131}) cases.push_back({.cached_and_new = {{cached, rows}}});
+    for (const int rows : {17, 24, 25, 32, 33, 40, 41, 64, 66, 85, 96, 97, 128, 131})
+      cases.push_back({.cached_and_new = {{cached, rows}}});
   for (const int rows : {17, 32, 64, 90, 120}) {
     cases.push_back({.cached_and_new = {{500, rows}}, .dim = 64});
     cases.push_back({.cached_and_new = {{300, rows}}, .window = 150});
