@@ -49,8 +49,8 @@ struct SplitPlaces {
   Launches* launches;
 };
 
-/// Places of a block at most, for each item and half a tile, and their size at kWideRows rows.
-inline constexpr size_t kSplitPlacesOfBlock = kStrictChunks + 1, kSplitPlaceBytes = size_t{64} << 10;
+/// Of a place, at kWideRows rows.
+inline constexpr size_t kSplitPlaceBytes = size_t{64} << 10;
 
 /// Where warps of a launch leave sums for others to go on with (handed_sums.cuh); for the launches of one stream.
 class SumHandover {
@@ -87,7 +87,7 @@ void norm_gemm_bf16(const NormArgs& norm, const GemmArgs& args, const Operand& y
 inline bool hands_over(const GemmArgs& args, const Operand& x) {
   return args.sum && !x.is_plain() && (!x.is_wide() || x.rows <= kWideRows);
 }
-/// The same for an operand in the order for many rows; it reads a weight once for two times kWideRows. The same bits.
+/// The same for an operand in the order for many rows; it reads a weight once for two groups of rows. The same bits.
 /// REQUIRES: no other kernel of the device waits for its own blocks meanwhile, as two such kernels, each with some of
 /// its blocks running, would wait for ever: one stream of a device makes products.
 void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHandover& handover,
@@ -97,7 +97,8 @@ void prepare_gemm_split(const cudaDeviceProp& device);
 WeightBoxes weight_boxes(const CudaWeight& w);
 /// Of operands of `rows` rows that gemm_bf16 multiplies.
 RowLayout strict_layout(const cudaDeviceProp& device, int rows);
-/// Most shared memory that a block of gemm_bf16 takes on a device with bulk copies (9.0 and newer), unless it norms.
+/// Shared memory that a block of gemm_bf16 needs on a device with bulk copies (9.0 and newer); it takes more where it
+/// is alone or norms.
 inline constexpr size_t kGemmSharedBytes = size_t{114} << 10;
 /// Float32 and float16 weights: fma chains in float32, the very bits of the CPU. Hands args.y over.
 void gemm_chain(const GemmArgs& args, LaunchTo queue);

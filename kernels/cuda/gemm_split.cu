@@ -1,8 +1,8 @@
 // The GEMM of 33 rows and more. Of up to 128 each weight is read once, by one block for 128 outputs and all rows;
-// beyond, by two blocks, a cluster, each with 128 rows of its own: each copies half of the weights into the shared
-// memory of both. Persistent teams (a block or such a pair) take whole tiles of outputs in turn; the chunks of those
-// that are left over are shared by all (split_shares.h). wgmma has the bits of mma.m16n8k16 (wgmma.cuh), chunks and
-// tree are those of gemm_bf16.cu: so are the bits of an output.
+// beyond, by two blocks, a cluster, each with 128 or 96 rows of its own: each copies half of the weights into the
+// shared memory of both. Persistent teams (a block or such a pair) take whole tiles of outputs in turn; the chunks of
+// those that are left over are shared by all, or they make a narrow tile for each (split_shares.h). wgmma has the bits
+// of mma.m16n8k16 (wgmma.cuh), chunks and tree are those of gemm_bf16.cu: so are the bits of an output.
 //
 // Two warpgroups compute, each 64 outputs x all rows in registers. Two more warps copy weights and rows through a ring,
 // the weights before the predecessor ends. What a block has summed of a tile that is left over lies in memory at the
@@ -197,6 +197,9 @@ __device__ SharedTile shared_tile(const Split& split, int index, int team) {
           .rows = split.shares.finished_by(team, index, row_tiles)};
 }
 
+/// Of a narrow tile some warps have none, and multiply what lies there.
+__device__ __forceinline__ bool has_outputs(const TilePart& part) { return first_tile_of_warp() < part.tiles; }
+
 template <class S, EpilogueKind kKind>
 __device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const Epilogue& epilogue,
                                                       const TilePart& part) {
@@ -336,6 +339,7 @@ using Shape128 = Shape<128, 5>;
 using ShapePairs = Shape<kWideRows, 5, 2>;  // more rows, two groups at a time
 using ShapeNarrowPairs = Shape<kNarrowWideRows, 6, 2>;
 static_assert(Shape128::kRows == kWideRows);
+static_assert(sizeof(ShapeNarrowPairs::Shared) <= sizeof(ShapePairs::Shared));  // as many run at once
 
 /// run(Shape) with the smallest that takes `rows`.
 template <class Run>

@@ -10,6 +10,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/weight_order.h"
+#include "kernels/math/ceil_div.h"
 
 namespace paceline::cuda {
 
@@ -17,16 +18,16 @@ namespace paceline::cuda {
 inline constexpr int kMaxRowTile = 32;
 inline constexpr int kWideRows = 128;
 /// Of more rows than kWideRows, pairs of blocks take two groups in each turn: of kWideRows rows, or of so many where
-/// that leaves fewer rows in all turns.
+/// turns are no more then (129 to 192, 257 to 384 and 513 to 576 rows).
 inline constexpr int kNarrowWideRows = 96;
-PACELINE_MATH constexpr int rows_of_turns(int rows, int group_rows) {
-  const int of_turn = 2 * group_rows;
-  return (rows + of_turn - 1) / of_turn * of_turn;
-}
 PACELINE_MATH constexpr int wide_group_rows(int rows) {
-  return rows > kWideRows && rows_of_turns(rows, kNarrowWideRows) < rows_of_turns(rows, kWideRows) ? kNarrowWideRows
-                                                                                                   : kWideRows;
+  const bool as_many_turns = math::ceil_div(rows, 2 * kNarrowWideRows) == math::ceil_div(rows, 2 * kWideRows);
+  return rows > kWideRows && as_many_turns ? kNarrowWideRows : kWideRows;
 }
+static_assert(wide_group_rows(96) == 128 && wide_group_rows(128) == 128 && wide_group_rows(129) == 96 &&
+              wide_group_rows(192) == 96 && wide_group_rows(193) == 128 && wide_group_rows(256) == 128 &&
+              wide_group_rows(257) == 96 && wide_group_rows(385) == 128 && wide_group_rows(576) == 96 &&
+              wide_group_rows(577) == 128 && wide_group_rows(960) == 128);
 
 /// Of few rows (gemm_bf16), of many (gemm_split), of those that cuBLASLt reads.
 enum class RowLayout : uint8_t { fragments, wide, plain };
@@ -51,7 +52,7 @@ struct Operand {
   PACELINE_MATH bool is_wide() const { return layout == RowLayout::wide; }
   PACELINE_MATH bool is_plain() const { return layout == RowLayout::plain; }
   PACELINE_MATH int group_rows() const { return layout == RowLayout::fragments ? kMaxRowTile : wide_group_rows(rows); }
-  PACELINE_MATH int groups() const { return (rows + group_rows() - 1) / group_rows(); }
+  PACELINE_MATH int groups() const { return math::ceil_div(rows, group_rows()); }
   PACELINE_MATH int row_tiles(int group) const {
     return group + 1 < groups() ? group_rows() / 8 : (rows - group * group_rows() + 7) / 8;
   }

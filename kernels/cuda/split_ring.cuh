@@ -1,6 +1,7 @@
 #pragma once
-// What the blocks of gemm_split work on: tiles of 128 outputs and a team's rows, and the ring of stages through which
-// weights and rows come into shared memory. Two warps of a block steer it, one for the weights and one for the rows.
+// What the blocks of gemm_split work on: tiles of 128 outputs or fewer and a team's rows, and the ring of stages
+// through which weights and rows come into shared memory. Two warps of a block steer it, one for the weights and one
+// for the rows.
 
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/device_code.cuh"
@@ -16,7 +17,8 @@ constexpr int kStageSteps = 4;
 /// lies behind a chunk comes with its last stage.
 constexpr int kStepWords = kTileStepValues * 2 / 8;
 constexpr int kBoxTiles = 4, kStageBoxes = kWarps / kBoxTiles;
-constexpr int kQuarterTiles = kWarps / kTileQuarters;  // a box of its own in a narrow tile of an odd number of these
+constexpr int kQuarterTiles = kWarps / kTileQuarters;  // a narrow tile's last one is a box
+static_assert(kBoxTiles == 2 * kQuarterTiles && kNarrowQuarters == 3);
 
 /// A tile that is left over, as one of its sharers sees it.
 struct SharedTile {
@@ -73,10 +75,6 @@ __device__ __forceinline__ TilePart part_of(const Split& split, int tile) {
           .tiles = outputs.count * kQuarterTiles,
           .group = S::kBlocks == 1 ? 0 : team_rows * S::kBlocks + int(cluster_rank())};
 }
-/// Whether the calling warp, of those that compute, has some of them: it sums what lies there in any case.
-__device__ __forceinline__ bool has_outputs(const TilePart& part) {
-  return int(threadIdx.x) / 32 % kTileQuarters * kQuarterTiles < part.tiles;
-}
 /// Tiles of 8 rows there.
 template <class S>
 __device__ __forceinline__ int row_tiles_of(const Split& split, int group) {
@@ -90,8 +88,9 @@ __device__ __forceinline__ int number_in_team() {
   return int(cluster_rank());
 }
 
-/// By all warps, in one place of the code, as a barrier's waits must be: the ring's barriers are there, in all of the
-/// team's blocks. is_maker: of a warp that has made them; in a block that is alone it goes on at once.
+/// By all warps, in one place of the code (synccheck reports waits for a barrier in several): the ring's barriers are
+/// there, in all of the team's blocks. is_maker: of a warp that has made them; in a block that is alone it goes on at
+/// once.
 template <class S>
 __device__ __forceinline__ void await_ring(bool is_maker) {
   if constexpr (S::kBlocks > 1) {
@@ -169,7 +168,7 @@ struct WeightCopy {
   typename S::Shared& shared;
   const int my_box;
   int tile = 0, word = 0;  // where that of the next stage begins
-  int tiles = 0;           // of my box: kBoxTiles, a quarter of a tile, or none
+  int tiles_left = 0;      // of the part, from my box on; a box is kBoxTiles or kQuarterTiles of them
   uint32_t bytes = 0;      // of a stage
 
   __device__ WeightCopy(const Split& split_, const WeightBoxes& boxes_, typename S::Shared& shared_)
@@ -180,7 +179,7 @@ struct WeightCopy {
   __device__ void begin(const SplitWalk& walk) {
     const TilePart part = part_of<S>(split, walk.tile);
     tile = part.first_tile + my_box * kBoxTiles;
-    tiles = my_box < kStageBoxes ? part.tiles - my_box * kBoxTiles : 0;
+    tiles_left = my_box < kStageBoxes ? part.tiles - my_box * kBoxTiles : 0;
     bytes = uint32_t(part.tiles) * sizeof(shared.weights[0][0]);
     word = walk.chunk * split.x.order.steps * kStepWords;
   }
@@ -189,9 +188,9 @@ struct WeightCopy {
     const uint32_t full = shared_address(&shared.full[slot]);
     if (lane == 0) expect_bytes(full, bytes);
     __syncwarp();
-    if (lane < kStageBoxes / S::kBlocks && tiles > 0) {
+    if (lane < kStageBoxes / S::kBlocks && tiles_left > 0) {
       const uint32_t to = shared_address(shared.weights[slot][my_box * kBoxTiles]);
-      const CUtensorMap* const map = tiles < kBoxTiles ? &boxes.quarter : &boxes.half;
+      const CUtensorMap* const map = tiles_left < kBoxTiles ? &boxes.quarter : &boxes.half;
       if constexpr (S::kBlocks == 1)
         copy_box_once(to, map, word, tile, full);
       else

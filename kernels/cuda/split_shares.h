@@ -1,7 +1,7 @@
 #pragma once
 // Who takes which chunks of a product's weights where a team takes whole tiles of outputs in turn, and what is left
-// over when there are not enough for another turn is cut at the borders of strict chunks. (The idea of Stream-K, Osama
-// et al. 2023; only sums of whole subtrees change hands, so that the order of additions stays.)
+// over when there are not enough for another turn is cut at the borders of strict chunks, or into narrow tiles. (The
+// idea of Stream-K, Osama et al. 2023; only sums of whole subtrees change hands, so that the order of additions stays.)
 
 #include <algorithm>
 
@@ -9,6 +9,7 @@
 
 #include "kernels/math/ceil_div.h"
 #include "kernels/math/elementary.h"
+#include "kernels/op_args.h"
 
 namespace paceline::cuda {
 
@@ -28,8 +29,12 @@ PACELINE_MATH constexpr unsigned pieces_of(int begin, int end) {
   return pieces;
 }
 
-/// A tile's outputs in quarters: a narrow one has fewer.
-inline constexpr int kTileQuarters = 4;
+/// Places for sums, for each multiprocessor at most: of each item, and of half a tile for each team.
+inline constexpr size_t kSplitPlacesOfBlock = kStrictChunks + 1;
+
+/// A tile's outputs are quarters. A narrow tile lacks one, or two where it is made of what is left over: it takes as
+/// many rows and instructions as another.
+inline constexpr int kTileQuarters = 4, kNarrowQuarters = 3;
 
 /// Tiles are numbered; the first `whole` are taken as a whole, in turns. The chunks of those left over, one after
 /// another, are items, of which each team takes `share` side by side, as long as there are any: fewer than the chunks
@@ -40,10 +45,9 @@ struct SplitShares {
   int whole;
   int over;                   // tiles left over
   int share;                  // items of a team, at most
-  int width = kTileQuarters;  // of the tiles before `full`
-  int full = INT_MAX;
-  int rest_width = 0;  // of the wider ones of the others; the rest of them has one quarter less, which may be none
-  int wider = 0;       // of the others, which come first
+  int width = kTileQuarters;  // of the tiles before first_narrow
+  int first_narrow = INT_MAX;
+  int wider = 0;  // of the narrow ones, which have kNarrowQuarters and come first; the others have one less
 
   /// tiles, of `width` quarters each, chunks, most_teams >= 1.
   static SplitShares of(int tiles, int chunks, int most_teams, int width = kTileQuarters) {
@@ -57,42 +61,38 @@ struct SplitShares {
             .share = std::max(1, share),
             .width = width};
   }
-  /// As of(), or with narrow tiles of the same outputs. Each costs as many rows and instructions as another, but they
-  /// spare sums that change hands. Outputs left over behind whole tiles make one for each team, where none is larger
-  /// than its share; and where nothing but shares is taken, all tiles are narrow if only then, and no larger, shares
-  /// are halves or quarters of them.
+  /// As of(), or with narrow tiles of the same outputs, which spare sums that change hands, as long as no team gets
+  /// more outputs x chunks. Those left over behind whole tiles make a narrow one for each team; and where nothing but
+  /// shares is taken, all tiles are narrow if only then shares are halves or quarters of them.
   static SplitShares with_narrow(int tiles, int chunks, int most_teams) {
     const SplitShares plain = of(tiles, chunks, most_teams);
-    const int teams = plain.teams, rest = tiles % teams, full = tiles - rest;
-    const int most = (plain.over > 0 ? plain.share : chunks) * kTileQuarters;  // of a team's rest
-    if (full > 0 && rest > 0) {
-      const int left = rest * kTileQuarters, rest_width = math::ceil_div(left, teams);
-      const int wider = left - teams * (rest_width - 1);
-      if (rest_width == kTileQuarters || rest_width * chunks > most) return plain;
-      return {.chunks = chunks,
-              .teams = teams,
-              .whole = full + (rest_width > 1 ? teams : wider),
-              .over = 0,
-              .share = 1,
-              .full = full,
-              .rest_width = rest_width,
-              .wider = wider};
+    if (plain.over == 0) return plain;
+    const int most = plain.share * kTileQuarters;  // of what a team has of those left over, x chunks
+    if (plain.whole == 0) {
+      const int number = math::ceil_div(tiles * kTileQuarters, kNarrowQuarters);
+      const SplitShares narrow = of(number, chunks, most_teams, kNarrowQuarters);
+      const bool is_better = chunks % plain.share != 0 && narrow.whole == 0 && chunks % narrow.share == 0;
+      return is_better && narrow.share * kNarrowQuarters <= most ? narrow : plain;
     }
-    if (plain.over == 0 || chunks % plain.share == 0) return plain;
-    for (int width = kTileQuarters - 1; width > 1; --width) {
-      const SplitShares all = of(math::ceil_div(tiles * kTileQuarters, width), chunks, most_teams, width);
-      if (all.whole == 0 && chunks % all.share == 0 && all.share * width <= most) return all;
-    }
-    return plain;
+    const int teams = plain.teams, quarters = plain.over * kTileQuarters;
+    if (math::ceil_div(quarters, teams) != kNarrowQuarters || kNarrowQuarters * chunks > most) return plain;
+    return {.chunks = chunks,
+            .teams = teams,
+            .whole = plain.whole + teams,
+            .over = 0,
+            .share = 1,
+            .first_narrow = plain.whole,
+            .wider = quarters - teams * (kNarrowQuarters - 1)};
   }
   /// Of a tile's outputs, in quarters of a tile.
   struct Outputs {
     int first, count;
   };
   PACELINE_MATH Outputs outputs(int tile) const {
-    if (tile < full) return {tile * width, width};
-    const int narrow = tile - full, wider_before = narrow < wider ? narrow : wider;
-    return {full * width + narrow * (rest_width - 1) + wider_before, narrow < wider ? rest_width : rest_width - 1};
+    if (tile < first_narrow) return {tile * width, width};
+    const int narrow = tile - first_narrow, wider_before = narrow < wider ? narrow : wider;
+    return {first_narrow * width + narrow * (kNarrowQuarters - 1) + wider_before,
+            narrow < wider ? kNarrowQuarters : kNarrowQuarters - 1};
   }
   PACELINE_MATH int items() const { return over * chunks; }
   PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }

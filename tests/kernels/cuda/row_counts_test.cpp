@@ -1,6 +1,6 @@
-// A row's product has the same bits whatever the number of rows beside it: of 8 rows, which gemm_bf16 takes, of up to
-// 128, and of more, which pairs of blocks take (gemm_split). Matrices so large that blocks take whole tiles, shares of
-// several chunks, and shares of two tiles.
+// A row's product has the same bits whatever the number of rows beside it: of 8 and of up to 32 rows, which gemm_bf16
+// takes, of up to 128, and of more, which pairs of blocks take (gemm_split). Matrices so large that blocks take whole
+// tiles, narrow ones, shares of several chunks, and shares of two tiles.
 
 #include <random>
 
@@ -12,9 +12,9 @@
 namespace paceline::test {
 namespace {
 
-constexpr int kFew = 8, kAllRows = 392;
-constexpr int kCountsCompared[] = {33,  40,  64,  65,  96,  97,  127, 128, 129,     190,
-                                   192, 193, 200, 256, 257, 290, 300, 384, 385, kAllRows};
+constexpr int kFew = 8, kAllRows = 520;
+constexpr int kCountsCompared[] = {9,   16,  17,  23,  24,  25,  31,  32,  33,  40,  64,  65,  96,  97,      127,
+                                   128, 129, 190, 192, 193, 200, 256, 257, 290, 300, 384, 385, 392, kAllRows};
 
 std::vector<uint16_t> random_bfloats(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
@@ -26,6 +26,7 @@ std::vector<uint16_t> random_bfloats(size_t count, uint32_t seed) {
 struct Case {
   int n, k, chunks;
   bool glu = false, bias = false, add = false;
+  bool has_reader = false;  // another product, whose result is what is compared
   Activation activation = Activation::silu;
 };
 
@@ -46,10 +47,14 @@ class ComparedProduct {
     scale_row(1, 0.0f), scale_row(2, 1e-30f), scale_row(3, 1e12f);  // gates beside those that are divided together
     bias_.resize(size_t(of.n));
     for (float& b : bias_) b = float(random() % 256) / 256.0f;
+    if (!of.has_reader) return;
+    const std::vector<uint16_t> of_reader = random_bfloats(size_t(kReaderCols) * size_t(num_cols()), 3);
+    const HostWeight reader{of_reader.data(), DType::bf16, kReaderCols, num_cols(), num_cols()};
+    reader_ = backend.pack({&reader, 1}, {});
   }
   /// Of rows [first, first + count).
   std::vector<float> multiply(int first, int count) const {
-    const int cols = of_.glu ? of_.n / 2 : of_.n;
+    const int cols = num_cols();
     const auto begin = x_.begin() + std::ptrdiff_t(first) * of_.k;
     const GuardedRows x(backend_, count, of_.k, {begin, begin + std::ptrdiff_t(count) * of_.k});
     GuardedRows y(backend_, count, cols, std::vector<float>(size_t(count) * size_t(cols), 0.75f));
@@ -60,21 +65,29 @@ class ComparedProduct {
                    .y = y.view(),
                    .add = of_.add,
                    .glu = of_.glu,
-                   .activation = of_.activation});
-    return y.read();
+                   .activation = of_.activation,
+                   .reader = reader_.get()});
+    if (!of_.has_reader) return y.read();
+    GuardedRows read(backend_, count, kReaderCols);
+    backend_.gemm({.x = y.view(), .w = reader_.get(), .y = read.view()});
+    return read.read();
   }
 
  private:
+  static constexpr int kReaderCols = 256;
+  int num_cols() const { return of_.glu ? of_.n / 2 : of_.n; }
+
   Backend& backend_;
   const Case of_;
   std::vector<float> x_, bias_;
-  Weight w_;
+  Weight w_, reader_;
 };
 
 TEST(RowCounts, ChangeNoBitsOnCuda) {
   if (num_cuda_devices() == 0) GTEST_SKIP() << "no CUDA device here";
   const auto backend = make_backend("cuda:0", {});
-  // on 132 multiprocessors: shares of 2, 3 and 6 chunks, with and without whole tiles, the last tile short
+  // on 132 multiprocessors: shares of 2, 3, 4 and 6 chunks, with and without whole tiles, narrow tiles, the last tile
+  // short; of up to 32 rows one tile and two at a time for a team
   const Case cases[] = {{.n = 2200, .k = 1000, .chunks = 8, .bias = true},
                         {.n = 6144, .k = 1000, .chunks = 8},
                         {.n = 4500, .k = 520, .chunks = 4, .add = true},
@@ -82,6 +95,12 @@ TEST(RowCounts, ChangeNoBitsOnCuda) {
                         {.n = 17100, .k = 520, .chunks = 8, .bias = true},
                         {.n = 20000, .k = 200, .chunks = 1},
                         {.n = 40000, .k = 256, .chunks = 8},
+                        {.n = 5104, .k = 520, .chunks = 8, .add = true},
+                        {.n = 9000, .k = 520, .chunks = 4, .add = true},
+                        {.n = 17000, .k = 300, .chunks = 2, .bias = true},
+                        {.n = 34000, .k = 200, .chunks = 1},
+                        {.n = 28624, .k = 256, .chunks = 8, .add = true},
+                        {.n = 28672, .k = 264, .chunks = 8, .glu = true, .has_reader = true},
                         {.n = 28672, .k = 256, .chunks = 8, .glu = true, .bias = true},
                         {.n = 9000, .k = 512, .chunks = 8, .glu = true},
                         {.n = 2080, .k = 512, .chunks = 8, .glu = true, .activation = Activation::gelu},

@@ -19,7 +19,7 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const int chunks : {1, 2, 4, 8})
-    for (const int teams : {1, 2, 3, 7, 66, 132})
+    for (const int teams : {1, 2, 3, 7, 66, 78, 114, 132, 144})
       for (int tiles = 1; tiles <= 3 * teams + 2; tiles += teams < 10 ? 1 : 7)
         for (const bool may_narrow : {false, true}) all.push_back({tiles, chunks, teams, may_narrow});
   return all;
@@ -48,11 +48,11 @@ TEST(SplitShares, EveryChunkIsTakenOnceAndInOrderWithinItsTeam) {
     }
     for (const int times : taken) ASSERT_EQ(times, 1) << of.tiles << ' ' << of.chunks << ' ' << of.teams;
     const int fair = (of.tiles * of.chunks + shares.teams - 1) / shares.teams * kTileQuarters;
-    if (shares.rest_width == 0 && shares.width == kTileQuarters) {
+    if (shares.first_narrow == INT_MAX && shares.width == kTileQuarters) {
       EXPECT_EQ(most, fair);
     }
     EXPECT_LE(most, fair);
-    EXPECT_GE(least, std::min(shares.full, shares.whole) / shares.teams * of.chunks * kTileQuarters);
+    EXPECT_GE(least, std::min(shares.first_narrow, shares.whole) / shares.teams * of.chunks * kTileQuarters);
   }
 }
 
@@ -74,7 +74,8 @@ TEST(SplitShares, NarrowTilesTakeThePlaceOfSharesThatAreNoSmaller) {
   EXPECT_EQ(gates_and_ups.outputs(132 + 103).count, 3);
   EXPECT_EQ(gates_and_ups.outputs(132 + 104).count, 2);
   EXPECT_EQ(gates_and_ups.outputs(132 + 131).first + 2, 224 * kTileQuarters);
-  EXPECT_EQ(SplitShares::of(224, 8, 132).over, 92) << "tiles of rows besides";
+  EXPECT_EQ(SplitShares::of(224, 8, 132).over, 92);
+  EXPECT_EQ(SplitShares::with_narrow(192, 8, 132).over, 60) << "two quarters take as many instructions as four";
   EXPECT_EQ(SplitShares::with_narrow(1002, 8, 132).over, 78) << "a share of 5 chunks is less than 3 quarters";
   EXPECT_EQ(SplitShares::with_narrow(32, 8, 132).over, 32) << "each team would read all rows for few outputs";
 }
@@ -88,6 +89,26 @@ TEST(SplitShares, AllTilesAreNarrowWhereSharesAreHalvesOfThemThen) {
   EXPECT_EQ(queries_and_keys.outputs(63).first + 3, 48 * kTileQuarters);
   EXPECT_EQ(SplitShares::of(48, 8, 132).width, kTileQuarters);
   EXPECT_EQ(SplitShares::with_narrow(32, 8, 132).width, kTileQuarters) << "quarters already";
+}
+
+TEST(SplitShares, NoTileIsEmptyAndATeamSharesTwoAtMost) {
+  for (const Case& of : cases()) {
+    const SplitShares shares = of.shares();
+    for (int team = 0; team < shares.teams; ++team) {
+      int shared = 0, last = -1;
+      for (SplitWalk walk(shares, team); !walk.is_over; walk.advance()) {
+        ASSERT_LT(shares.outputs(walk.tile).first, of.tiles * kTileQuarters);
+        if (walk.is_left_over() && walk.tile != last) ++shared;
+        last = walk.tile;
+      }
+      ASSERT_LE(shared, 2);
+    }
+  }
+}
+
+TEST(SplitShares, SumsFindTheirPlaces) {
+  for (const Case& of : cases())  // one for each item, and one for half a tile of each team
+    ASSERT_LE(size_t(of.shares().items() + of.shares().teams), kSplitPlacesOfBlock * size_t(of.teams));
 }
 
 TEST(SplitShares, WhatIsLeftOverComesFirst) {
