@@ -18,6 +18,9 @@
 #include "engine/util/user_file.h"
 #include "experiments/commands/builtin_names.h"
 #include "experiments/commands/command_line.h"
+#include "experiments/config/file/builtin_root.h"
+#include "experiments/config/file/load.h"
+#include "experiments/config/keys/schema.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/workload/dataset.h"
 #include "experiments/workload/request_sampling.h"
@@ -44,7 +47,55 @@ struct GenerateCommand {
   bool ids = false;  // token ids in place of text
   std::string dtype = "auto";
   std::optional<std::string> json_schema;  // a file
+  std::vector<std::string> set;            // KEY=VALUE
 };
+
+/// What has an option of its own here.
+struct OptionOfKey {
+  const char *key, *option;
+};
+constexpr OptionOfKey kOptionsOfKeys[] = {{"engine.target.path", "--model"},
+                                          {"engine.target.pre", "--pre"},
+                                          {"engine.target.dtype", "--dtype"},
+                                          {"engine.parallel.tp", "--tp"},
+                                          {"engine.parallel.pp", "--pp"},
+                                          {"speculation.proposer", "--proposer"},
+                                          {"speculation.num_speculative_tokens", "-k"},
+                                          {"sampling.temperature", "--temperature"},
+                                          {"sampling.seed", "--seed"},
+                                          {"sampling.max_tokens", "--max-tokens"}};
+
+void check_setting(const std::string& setting) {
+  const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
+  if (!key) return;  // load_config() says so
+  for (const OptionOfKey& of : kOptionsOfKeys)
+    if (key->path == of.key) fail(ExitCode::usage, "generate: --set {}: expected {} in its place", of.key, of.option);
+  const std::string section = key->path.substr(0, key->path.find('.'));
+  if (section != "engine" && section != "speculation" && section != "sampling")
+    fail(ExitCode::usage,
+         "generate: --set {}: one text has no use for it; expected a key of engine, speculation or "
+         "sampling",
+         key->path);
+}
+
+/// Defaults, and what --set says beside the model and the proposer.
+ExperimentConfig config_with_settings(const GenerateCommand& command) {
+  const std::filesystem::path root = find_builtin_root(".");
+  if (root.empty()) fail_without_builtin_root("builtin:");
+  ConfigOverrides overrides;
+  const auto add = [&](const char* key, const std::string& value) {
+    overrides.set.push_back(fmt::format("{}={}", key, ConfigJson(value).dump()));
+  };
+  add("engine.target.path", command.model);
+  add("speculation.proposer", command.proposer);
+  for (const std::string& setting : command.set) {
+    check_setting(setting);
+    overrides.set.push_back(setting);
+  }
+  LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
+  evaluate_deferred(loaded, 1, loaded.config);
+  return loaded.config;
+}
 
 /// Of texts of JSON that are valid under the schema in `file`.
 ByteGrammar schema_grammar(const std::string& file) {
@@ -68,10 +119,10 @@ std::shared_ptr<TokenConstraint> constraint_of(ByteGrammar grammar, const Tokeni
 }
 
 ExitCode generate_command(const GenerateCommand& command) {
-  ExperimentConfig config = default_config();
   if (command.prompt == "-")
     fail(ExitCode::usage, "prompt \"-\": standard input is not read; pass the text, as in generate \"$(cat FILE)\"");
-  check_model_name(config, "--model", command.model);
+  check_model_name(default_config(), "--model", command.model);
+  ExperimentConfig config = command.set.empty() ? default_config() : config_with_settings(command);
   config.engine.target.path = command.model;
   config.engine.target.pre = command.pre;
   config.engine.target.dtype = command.dtype;
@@ -169,10 +220,14 @@ void add_generate_command(const Command& program) {
       .option("--json-schema", &generate->json_schema, "file of a JSON Schema: the text is JSON that is valid under it")
       .option("--pre", &generate->pre, kPreHelp)
       .option("--ids", &generate->ids, "print token ids in place of text")
+      .option("--set", &generate->set, "override another value, e.g. --set speculation.ngram.max=5",
+              {.repeated = true, .type = "KEY=VALUE"})
       .footer(
           "Examples:\n"
           "  runexp generate \"Say hello.\"\n"
           "  runexp generate --proposer draft -k 3 --tp 2 \"Say hello.\"\n"
+          "  runexp generate --proposer draft --set speculation.draft.width=3 --set sampling.top_p=0.9 \\\n"
+          "    --temperature 0.8 \"Tell me a story.\"\n"
           "  runexp generate --json-schema schema.json \"Who built the bridge?\"")
       .calls([generate] { return generate_command(*generate); });
 }

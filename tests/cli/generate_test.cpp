@@ -46,6 +46,34 @@ TEST(Generate, SamplesTheSameTextForTheSameSeed) {
   EXPECT_NE(generate("12"), first);
 }
 
+TEST(Generate, TakesSettingsThatHaveNoOption) {
+  const auto generate = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", "Say hello.", "--max-tokens", "24", "--proposer", "draft", "-k", "3"});
+    return runexp(more);
+  };
+  const ProcessResult line = generate({}), tree = generate({"--set", "speculation.draft.width=3"});
+  expect_success(line), expect_success(tree);
+  EXPECT_EQ(tree.out, line.out);
+  const auto drafted = [](const ProcessResult& result) {
+    const size_t of = result.err.find(" of ", result.err.find("target, "));
+    return of == std::string::npos ? 0 : std::stoi(result.err.substr(of + 4));
+  };
+  EXPECT_NE(drafted(tree), drafted(line)) << tree.err << line.err;
+  const auto first_choice = generate({"--temperature", "0.9", "--set", "sampling.top_k=1"});
+  expect_success(first_choice);
+  EXPECT_EQ(first_choice.out, line.out);
+
+  const auto expect_refusal = [&](const char* setting, const std::vector<std::string>& texts) {
+    expect_failure(generate({"--set", setting}), 2, texts);
+  };
+  expect_refusal("speculation.draft.widht=3", {"speculation.draft.widht", "did you mean \"speculation.draft.width\"?"});
+  expect_refusal("speculation.draft.width=x", {"speculation.draft.width", "\"x\"", "expected an integer"});
+  expect_refusal("speculation.ngram.max=2", {"speculation.ngram.max", "has an effect only with proposer ngram"});
+  expect_refusal("engine.parallel.tp=2", {"engine.parallel.tp", "--tp"});
+  expect_refusal("k=2", {"speculation.num_speculative_tokens", "-k"});
+  expect_refusal("measure.repetitions=2", {"measure.repetitions", "engine, speculation or sampling"});
+}
+
 TEST(Generate, EndsItsLineBeforeTheCountsComeToTheSamePlace) {
   const ProcessResult result =
       test::run_process({"/bin/sh", "-c", "exec \"$0\" generate 'Where is it?' --max-tokens 8 2>&1", kRunexp.string()},
