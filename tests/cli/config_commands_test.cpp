@@ -100,6 +100,19 @@ TEST(ConfigCommands, ABaselineThatNoCellHasIsShownInTheFileThatChangedIt) {
                  {workspace.config().string() + ":2:17: error: no cell has the values of sweep.baseline"});
 }
 
+TEST(ConfigCommands, ABaselineThatNoCellHasIsShownAtTheAxisThatChangedTheCells) {
+  const Workspace workspace;
+  write_file(workspace.folder() / "base.json", R"({"sweep": {"baseline": {"proposer": "none"}}})");
+  write_file(workspace.config(),
+             "{ \"extends\": \"base.json\",\n  \"sweep\": { \"axes\": { \"proposer\": [\"none\", \"ngram\"] } } }");
+  const std::string error = "error: no cell has the values of sweep.baseline";
+  expect_failure(runexp({"plan", workspace.config().string(), "--axis", "proposer=ngram,draft"}), 2,
+                 {"--axis: " + error, "proposer=ngram,draft"});
+  write_file(workspace.config(),
+             "{ \"extends\": \"base.json\",\n  \"sweep\": { \"axes\": { \"proposer\": [\"ngram\"] } } }");
+  expect_failure(runexp({"plan", workspace.config().string()}), 2, {workspace.config().string() + ":2:36: " + error});
+}
+
 TEST(ConfigCommands, ExpandSaysWhyACellIsSkipped) {
   const Workspace workspace;
   write_file(workspace.config(), R"({"sweep": {"axes": {"tp": [1, 2]}, "constraints": ["tp < 2"]}})");
