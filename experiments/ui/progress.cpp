@@ -40,6 +40,7 @@ bool is_set(const char* variable) {
 using Duration = std::chrono::steady_clock::duration;
 
 constexpr Duration kRepaintInterval = std::chrono::milliseconds(125);
+constexpr Duration kLongestSilence = std::chrono::seconds(10);  // of the plain view
 constexpr int kBarColumns = 20;
 constexpr int kSmallBarColumns = 8;
 constexpr int kMinColumns = 20;
@@ -107,7 +108,7 @@ class PlainProgress : public Progress {
     total_cells_ = total_cells;
     total_repetitions_ = total_repetitions;
     done_cells_ = done_repetitions_ = 0;
-    started_ = terminal_.now();
+    started_ = last_line_ = terminal_.now();
     active_ = true;
     changed(Urgency::now);
   }
@@ -153,8 +154,16 @@ class PlainProgress : public Progress {
   enum class Urgency { soon, now };
 
   // All with mutex_ held.
-  virtual void changed(Urgency) {}
-  virtual void print(const std::string& text) { terminal_.write(with_newline(text)); }
+  /// Repetitions of all cells are interleaved, so the first cell may end when nearly all is done.
+  virtual void changed(Urgency) {
+    if (!active_ || !shows_cells_ || current_.empty() || terminal_.now() - last_line_ < kLongestSilence) return;
+    print(fmt::format("{}{:<8}{}  {} of {} repetitions, {:.0f} s", place(), "running", current_, done_repetitions_,
+                      total_repetitions_, std::chrono::duration<double>(terminal_.now() - started_).count()));
+  }
+  virtual void print(const std::string& text) {
+    last_line_ = terminal_.now();
+    terminal_.write(with_newline(text));
+  }
 
   /// One line for all the cells that were skipped one after the other for one reason.
   void print_skipped() {
@@ -173,7 +182,7 @@ class PlainProgress : public Progress {
   int total_cells_ = 0, total_repetitions_ = 0, done_cells_ = 0, done_repetitions_ = 0;
   ProgressUpdate update_;
   std::vector<double> recent_;  // tokens per second between updates, the newest last
-  Duration started_{};
+  Duration started_{}, last_line_{};
   bool active_ = false;
 
  private:

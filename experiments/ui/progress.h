@@ -18,7 +18,7 @@ namespace paceline {
 enum class ProgressMode {
   automatic,  // live on a terminal, plain otherwise and with CI or NO_COLOR set or TERM=dumb
   live,       // a repainting region of two lines at the bottom, at most 8 times a second
-  plain,      // one line a finished cell
+  plain,      // one line a finished cell, and one now and then while none ends
   jsonl,      // a JSON object for everything that happens, one a line, for programs
   quiet,      // messages only
 };

@@ -90,6 +90,33 @@ TEST(PlainProgress, OneLineACellWithoutEscapes) {
             "WARN draft is slow\n");
 }
 
+TEST(PlainProgress, SaysHowFarItIsWhereNoCellEnds) {
+  FakeTerminal fake;
+  const auto progress = make_progress(ProgressMode::plain, fake.terminal(false));
+  const auto work_for = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      fake.now += std::chrono::seconds(1);
+      progress->update({.fraction = 0.5});
+    }
+  };
+  progress->begin("ngram_tp2", 12, 36);
+  progress->repetition_started("a", 0, 3);
+  work_for(9);
+  EXPECT_EQ(fake.raw, "");
+  work_for(3);
+  progress->repetition_finished();
+  progress->repetition_started("b", 0, 3);
+  work_for(8);
+  progress->cell_finished({.label = "b", .status = "done", .reason = ""});
+  work_for(9);
+  progress->end();
+  work_for(20);
+  EXPECT_EQ(fake.raw,
+            "[ 0/12] running a  0 of 36 repetitions, 10 s\n"
+            "[ 0/12] running b  1 of 36 repetitions, 20 s\n"
+            "[ 1/12] done    b\n");
+}
+
 TEST(PlainProgress, CellsSkippedForOneReasonAreOneLine) {
   FakeTerminal fake;
   const auto progress = make_progress(ProgressMode::plain, fake.terminal(false));
