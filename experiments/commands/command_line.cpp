@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <span>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 
 #include "engine/util/suggest.h"
 #include "experiments/commands/commands.h"
+#include "experiments/config/keys/schema.h"
 #include "experiments/report/text/text_lines.h"
 #include "experiments/results/build_info.h"
 #include "experiments/ui/output_columns.h"
@@ -103,6 +105,18 @@ std::string in_our_words(const std::string& complaint) {
   return complaint;
 }
 
+/// A KEY=VALUE that stands without its own --set, where the command takes that.
+std::optional<std::string> stray_setting(const CLI::App& command, const std::vector<std::string>& rest) {
+  if (!command.get_option_no_throw("--set")) return std::nullopt;
+  std::vector<std::string> words = rest;
+  for (const CLI::Option* option : command.get_options([](const CLI::Option* each) { return each->get_positional(); }))
+    words.insert(words.end(), option->results().begin(), option->results().end());
+  const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+    return word.find('=') != std::string::npos && find_key_or_alias(word.substr(0, word.find('=')));
+  });
+  return found == words.end() ? std::nullopt : std::optional(*found);
+}
+
 /// What CLI11 complains about, in our words where its own mislead.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* at = &app;  // the command that was named last
@@ -119,6 +133,8 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
     if (option == rest.end() && !below.empty())
       return fmt::format("unknown command \"{} {}\"{}; there are {}; see {}", path, rest.front(),
                          did_you_mean(rest.front(), below), fmt::join(below, ", "), help);
+    if (const std::optional<std::string> setting = stray_setting(*at, rest))
+      return fmt::format("\"{}\": write --set before each KEY=VALUE; see {}", *setting, help);
     if (option == rest.end())
       return fmt::format("unexpected argument \"{}\" (quote text with spaces); see {}", rest.front(), help);
     std::vector<std::string> known;
@@ -335,6 +351,17 @@ const Command& add_results_option(const Command& command, std::filesystem::path&
   return command.option("--results", &root, "folder for results", {.shown = true, .type = "DIR"});
 }
 
+namespace {
+
+/// "a, b and 62 more".
+std::string some_of(std::span<const std::string> names) {
+  constexpr size_t kMost = 6;
+  if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.first(kMost), ", "), names.size() - kMost);
+}
+
+}  // namespace
+
 size_t find_cell(const std::vector<CellName>& cells, const std::string& name, const std::string& where) {
   constexpr size_t kLeastOfHash = 4;
   std::vector<std::string> ids;
@@ -346,9 +373,11 @@ size_t find_cell(const std::vector<CellName>& cells, const std::string& name, co
     ids.push_back(cell.id);
   }
   if (found.size() == 1) return found.front();
-  fail(ExitCode::usage, "{}: {} \"{}\"{}; cells: {}", where,
-       found.empty() ? "no cell" : fmt::format("{} cells begin with", found.size()), name,
-       found.empty() ? did_you_mean(name, ids) : "", fmt::join(ids, ", "));
+  if (found.empty())
+    fail(ExitCode::usage, "{}: no cell \"{}\"{}; cells: {}", where, name, did_you_mean(name, ids), some_of(ids));
+  std::vector<std::string> meant;
+  for (const size_t index : found) meant.push_back(ids[index]);
+  fail(ExitCode::usage, "{}: {} cells begin with \"{}\": {}", where, found.size(), name, some_of(meant));
 }
 
 const Command& add_run_argument(const Command& command, NamedRun& run, bool required) {

@@ -166,11 +166,12 @@ ExitCode generate_command(const GenerateCommand& command) {
   StreamDecoder decoder(load.tokenizer(), {.skip_special = true});
   const auto begin = Clock::now();
   FinishReason finish = FinishReason::none;
+  const char* separator = "";
   while (!engine->idle()) {
     for (const Emitted& emitted : engine->step()) {
       finish = emitted.finish;
       for (int32_t token : emitted.token)
-        fmt::print("{}", command.ids ? fmt::format("{} ", token) : decoder.push(token));
+        fmt::print("{}", command.ids ? fmt::format("{}{}", std::exchange(separator, " "), token) : decoder.push(token));
       std::fflush(stdout);
     }
   }
@@ -178,9 +179,11 @@ ExitCode generate_command(const GenerateCommand& command) {
   std::fflush(stdout);  // before what goes to standard error
   const double seconds = seconds_since(begin);
   const EngineCounters& counters = engine->counters();
-  fmt::print(stderr, "{} in {:.2f} s ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
-             counted(counters.emitted, "token"), seconds, double(counters.emitted) / seconds,
-             counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
+  fmt::print(stderr, "{} in {} ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
+             counted(counters.emitted, "token"),
+             seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds),
+             double(counters.emitted) / seconds, counted(counters.verdicts, "pass", "passes"), counters.accepted,
+             counted(counters.drafted, "draft token"));
   const bool ends_with_context = counters.emitted < command.max_tokens;
   if (finish == FinishReason::length && (command.json_schema || ends_with_context))
     spdlog::warn("the text was cut at {}{}",

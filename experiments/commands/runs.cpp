@@ -141,6 +141,8 @@ json line_of(const std::string& reference, const std::filesystem::path& folder) 
 }
 
 ExitCode list_command(const std::filesystem::path& root, bool as_json) {
+  if (std::error_code ignored; std::filesystem::exists(root, ignored) && !std::filesystem::is_directory(root, ignored))
+    fail(ExitCode::usage, "--results {}: not a folder", root.string());
   std::vector<std::string> ids = list_runs(root);
   std::reverse(ids.begin(), ids.end());
   json lines = json::array();

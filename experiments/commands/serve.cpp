@@ -88,6 +88,11 @@ std::optional<uint64_t> seed_of(const std::vector<std::string>& settings, const 
 
 /// `words`: the model and vLLM's flags.
 ServedCell cell_of_flags(const ServeCommand& command) {
+  const bool names_model = !command.words.empty() && !command.words.front().starts_with("-");
+  for (const std::string& word : command.words)
+    if (names_model && (word == "--model" || word.starts_with("--model=")))
+      fail(ExitCode::usage, "serve: --model: the model is {} already; expected one model",
+           user_text(command.words.front()));
   std::vector<std::string> words{"vllm", "serve"};
   words.insert(words.end(), command.words.begin(), command.words.end());
   const ImportedFlags imported = import_vllm_flags(words);
@@ -111,7 +116,6 @@ ServedCell cell_of_flags(const ServeCommand& command) {
   if (root.empty()) fail_without_builtin_root("builtin:");
   LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
   evaluate_deferred(loaded, 1, loaded.config);
-  const bool names_model = !command.words.empty() && !command.words.front().starts_with("-");
   return {loaded.config, names_model ? command.words.front() : loaded.config.engine.target.path,
           seed_of(overrides.set, loaded.config)};
 }

@@ -232,13 +232,11 @@ void add_verify_commands(const Command& program) {
       .calls([verify] { return verify_model_command(*verify); });
 
   struct Certificate {
-    bool self_test = true;  // all that there is
     std::string device = "cpu";
     int clean_runs = 200;
   };
   const auto certificate = std::make_shared<Certificate>();
-  program.below("certificate", "test the losslessness check itself: plant known faults, see each found; takes minutes")
-      .option("--self-test", &certificate->self_test, "no effect: the self-test always runs")
+  program.below("certificate", "test the losslessness check itself: plant known faults, see each found; takes a minute or two")
       .option("--device", &certificate->device, "device", {.shown = true, .words = {"cpu", "cuda"}})
       .option("--clean-runs", &certificate->clean_runs, "runs without a fault, which must give no alarm",
               {.shown = true, .least = 0, .most = 100000})

@@ -47,7 +47,7 @@ void SweepUnderWay::heed_interrupts() {
   stop = true;
   if (told_to_wait) return;
   told_to_wait = true;
-  progress.message("stopping after this pass; interrupt again to stop now\n");
+  progress.message("stopping after this repetition; interrupt again to stop now\n");
 }
 
 void SweepUnderWay::fail_cell(size_t cell, const std::string& reason) {

@@ -98,7 +98,7 @@ TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
   ProcessResult result;
   EXPECT_LT(seconds_to_end(run.process(), result), 3 * time_factor());
   EXPECT_EQ(result.exit_code, 130) << described(result);
-  EXPECT_TRUE(holds(result.err, "stopping after this pass; interrupt again to stop now")) << result.err;
+  EXPECT_TRUE(holds(result.err, "stopping after this repetition; interrupt again to stop now")) << result.err;
   EXPECT_TRUE(holds(result.out, "report  ")) << result.out;
   EXPECT_TRUE(holds(result.err, " of 10000 repetitions)")) << result.err;
   // The results lie elsewhere than commands look for them: the hint names the folder, or it would find nothing.
@@ -160,7 +160,7 @@ TEST(Interrupt, OnceInTheLastPassCutsNothing) {
   run.process().send(SIGINT);
   const ProcessResult result = run.process().finish();
   EXPECT_EQ(result.exit_code, 0) << described(result);
-  EXPECT_TRUE(holds(result.err, "stopping after this pass")) << result.err;
+  EXPECT_TRUE(holds(result.err, "stopping after this repetition")) << result.err;
   EXPECT_FALSE(holds(result.err, "runexp resume")) << result.err;
   EXPECT_EQ(run.workspace.summary().at("status"), "done");
 }

@@ -18,6 +18,10 @@ INSTANTIATE_TEST_SUITE_P(
     Serve, ServeBadInput,
     testing::ValuesIn(std::vector<BadInput>{
         {"nothing_named", {"serve"}, 2, {"name a model or an experiment file"}},
+        {"two_models",
+         {"serve", "builtin:target-7m", "--model", "builtin:draft-600k"},
+         2,
+         {"--model", "builtin:target-7m already"}},
         {"flag_that_the_engine_cannot",
          {"serve", "builtin:target-7m", "--quantization", "fp8"},
          2,

@@ -126,7 +126,9 @@ std::string fastest_text(const VerdictView& view, const Pick& pick) {
         .text();
   Sentence sentence(fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.marked_label(best), *best.output_tok_s));
   sentence.add(over, place).add(repetitions_text(best));
-  if (row && row->shown == Outcome::inconclusive) sentence.add("; that gain is not significant");
+  if (row && row->shown == Outcome::inconclusive)
+    sentence.add("; that gain is not significant",
+                 row->outcome == Outcome::faster ? correction_text(view, *pick.group) : "");
   if (!view.speculates(best) && drafting > 0)
     sentence.add(fmt::format("; no speculative cell{} {} faster", view.summary().finished() ? "" : " that ran",
                              may_be_beaten_by_drafts(view, pick) ? "is significantly" : "is"));

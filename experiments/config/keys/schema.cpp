@@ -20,6 +20,7 @@ constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"k", "speculation.num_speculative_tokens"},
     {"num_speculative_tokens", "speculation.num_speculative_tokens"},
     {"concurrency", "load.concurrency"},
+    {"c", "load.concurrency"},  // as tables and ids of cells have it
     {"gpu_memory_utilization", "engine.kv_cache.memory_fraction"},
     {"swap_space", "engine.kv_cache.swap_space_gib"},
 };

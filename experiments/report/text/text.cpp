@@ -225,7 +225,8 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
   for (const CellSummary& s : summary.cells) {
     if (folded.cells.contains(&run.cells[s.cell])) continue;
     cells.rows.push_back(all.rows[s.cell]);
-    cells.rows.back().cells.back().text = shortened_text(cells.rows.back().cells.back().text, kMaxVerdictColumn);
+    std::string& verdict = cells.rows.back().cells.back().text;
+    if (columns > 0) verdict = shortened_text(verdict, kMaxVerdictColumn);  // on a terminal
     paints.push_back(color_of(run.cells[s.cell], s));
   }
   std::string out;
