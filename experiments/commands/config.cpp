@@ -207,7 +207,7 @@ ExitCode init_command(const std::string& name, bool list) {
   for (const ExperimentTemplate& each : experiment_templates()) {
     if (list) fmt::print("{:<18} {}\n", each.name, each.purpose);
     if (list || each.name != name) continue;
-    fmt::print("{}", text_for_configs(each));
+    fmt::print("{}", template_text(each));
     return ExitCode::ok;
   }
   if (list) return ExitCode::ok;

@@ -353,7 +353,7 @@ std::vector<std::string> vllm_flag_names() {
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words) { return Importer(words).run(); }
 
 std::string imported_text(const ImportedFlags& imported) {
-  std::string text = "// Made from a server's flags by `runexp import-flags`. Save it in configs/.\n";
+  std::string text = "// Made from a server's flags by `runexp import-flags`.\n";
   if (const auto proposer = ConfigJson::json_pointer("/speculation/proposer"); imported.config.contains(proposer))
     text += fmt::format("// Set beside plain decoding: runexp run FILE --axis proposer=none,{}\n",
                         imported.config[proposer].get_ref<const std::string&>());
@@ -361,7 +361,7 @@ std::string imported_text(const ImportedFlags& imported) {
     text += "// No model was given: the built-in one runs.\n";
   for (const std::string& note : imported.notes) text += fmt::format("// - {}\n", note);
   ConfigJson file = {{"$schema", "experiment.schema.json"},
-                     {"extends", {"base/defaults.json", "workloads/reading_qa.json"}},
+                     {"extends", {"builtin:base/defaults.json", "builtin:workloads/reading_qa.json"}},
                      {"name", "imported"}};
   file.update(imported.config);
   return text + compact_json(file) + "\n";

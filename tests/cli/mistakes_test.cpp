@@ -210,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(Yaml, MistakeTest, testing::ValuesIn(yaml_files()), nam
 std::vector<BadInput> hints() {
   return {
       file("extends_from_elsewhere", "1:14",
-           {"base/defaults.json", "paths count from this file's folder", "save this file in"},
+           {"base/defaults.json", "paths count from this file's folder", "write builtin:base/defaults.json"},
            "{ \"extends\": \"base/defaults.json\" }"),
       file("transposed_in_a_section", "1:15", {"unknown key \"dtpe\" in \"engine\"", "\"engine.target.dtype\""},
            "{ \"engine\": { \"dtpe\": \"auto\" } }"),

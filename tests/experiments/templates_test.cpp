@@ -25,7 +25,7 @@ TEST_F(Templates, EveryTemplateLoadsAndPlansWithAndWithoutItsQuickProfile) {
   const ConfigOverrides plain{.builtin_root = source_dir() / "configs"};
   for (const ExperimentTemplate& each : experiment_templates()) {
     SCOPED_TRACE(std::string(each.name));
-    const std::string text = text_for_configs(each);
+    const std::string text = template_text(each);
     const std::string file = "x" + std::string(each.suffix);
     ASSERT_EQ(files.complaints(text, plain, file), "");
     const auto load = [&](const ConfigOverrides& overrides) { return load_config(files.write(file, text), overrides); };
@@ -66,7 +66,7 @@ TEST_F(Templates, TheFilesThemselvesLoad) {
 TEST_F(Templates, TheTemplatesAskTheirQuestions) {
   const auto cells = [&](std::string_view name) {
     for (const ExperimentTemplate& each : experiment_templates()) {
-      if (each.name == name) return expand(files.load(text_for_configs(each)), {.devices = 2}).size();
+      if (each.name == name) return expand(files.load(template_text(each)), {.devices = 2}).size();
     }
     return size_t{0};
   };
@@ -85,7 +85,7 @@ TEST_F(Templates, TheQuickCrossoverHasFiveRequestsAPlace) {
   const auto crossover = std::find_if(templates.begin(), templates.end(),
                                       [](const ExperimentTemplate& each) { return each.name == "batch-crossover"; });
   ASSERT_NE(crossover, templates.end());
-  const LoadedConfig quick = files.load(text_for_configs(*crossover), {.set = {}, .profile = "quick"});
+  const LoadedConfig quick = files.load(template_text(*crossover), {.set = {}, .profile = "quick"});
   int most = 0;
   for (const Cell& cell : expand(quick, {.devices = 2})) {
     EXPECT_GE(cell.config.workload.requests, kWavesOfSteadyLoad * cell.config.load.concurrency) << cell.id;

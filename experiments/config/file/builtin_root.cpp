@@ -61,12 +61,18 @@ std::span<const ExperimentTemplate> experiment_templates() {
   return kTemplates;
 }
 
-std::string text_for_configs(const ExperimentTemplate& of) {
+std::string template_text(const ExperimentTemplate& of) {
   const std::filesystem::path root = find_builtin_root("config.json");
   if (root.empty()) fail_without_builtin_root("builtin:templates");
   std::string text = read_user_file(root / "templates" / (std::string(of.name) + std::string(of.suffix)),
                                     {.code = ExitCode::usage, .max_bytes = size_t{1} << 20});
-  for (size_t at; (at = text.find("../")) != std::string::npos;) text.erase(at, 3);
+  const auto replace_all = [&](std::string_view from, std::string_view to) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  };
+  replace_all("../base/", "builtin:base/");
+  replace_all("../workloads/", "builtin:workloads/");
+  replace_all("../", "");
   return text;
 }
 

@@ -26,7 +26,7 @@ struct ExperimentTemplate {
 /// All templates, the simplest first.
 std::span<const ExperimentTemplate> experiment_templates();
 
-/// Its text for a file in configs/, one folder up from where it lies. Throws Error(usage) where no configs/ is found.
-std::string text_for_configs(const ExperimentTemplate& of);
+/// Its text for a file anywhere, which extends by builtin:. Throws Error(usage) where no configs/ is found.
+std::string template_text(const ExperimentTemplate& of);
 
 }  // namespace paceline

@@ -119,7 +119,7 @@ class FileReader {
           is_complete_ = false;
           continue;
         }
-        merge(merged, read((folder / parent.text).lexically_normal(), parent.origin));
+        merge(merged, read(path_of(parent.text, folder, file), parent.origin));
       }
     }
     if (std::none_of(loaded_.sources.begin(), loaded_.sources.end(),
@@ -135,6 +135,16 @@ class FileReader {
   bool is_complete() const { return is_complete_; }
 
  private:
+  /// Of what `file` extends: from its folder, or behind builtin: of what ships with the program.
+  static std::filesystem::path path_of(const std::string& name, const std::filesystem::path& folder,
+                                       const std::filesystem::path& file) {
+    constexpr std::string_view kBuiltin = "builtin:";
+    if (!name.starts_with(kBuiltin)) return (folder / name).lexically_normal();
+    const std::filesystem::path root = find_builtin_root(file);
+    if (root.empty()) fail_without_builtin_root(name);
+    return (root / name.substr(kBuiltin.size())).lexically_normal();
+  }
+
   /// Profiles keep their "+key" and "-key" for the moment when they are applied.
   void merge(ConfigNode& base, ConfigNode overlay) {
     overlay.erase("extends");
@@ -161,8 +171,8 @@ class FileReader {
     const std::filesystem::path there = (root / written).lexically_normal();
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(there, ignored)) return "";
-    return fmt::format(" (paths count from this file's folder; {} is there: save this file in {}, or write that path)",
-                       there.string(), root.string());
+    return fmt::format(" (paths count from this file's folder; {} is there: write builtin:{})", there.string(),
+                       written.lexically_normal().string());
   }
 
   LoadedConfig& loaded_;

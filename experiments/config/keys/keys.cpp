@@ -160,7 +160,8 @@ std::vector<KeySpec> head_keys() {
       outside("$schema", "a string", "JSON Schema of this format, for editors; not read."),
       outside("schema_version", "1", "Version of this format."),
       outside("extends", "a file name or a list of them",
-              "Files to start from, relative to this one; later ones win, this file last."),
+              "Files to start from, relative to this one, or builtin:base/defaults.json and so on; later ones win, "
+              "this file last."),
       std::move(name),
       outside("vars", "an object of name: string, number or boolean", "Values to write as ${name} in strings."),
   };
