@@ -287,7 +287,7 @@ std::string void_axes_text(const LoadedConfig& loaded, const std::vector<Cell>& 
 /// closed)".
 std::string left_out_text(const LoadedConfig& loaded, const ExpandedSweep& sweep) {
   std::vector<std::string> parts;
-  if (sweep.num_excluded > 0) parts.push_back(fmt::format("{} excluded", sweep.num_excluded));
+  if (sweep.num_excluded > 0) parts.push_back(fmt::format("{} excluded by sweep.exclude", sweep.num_excluded));
   if (sweep.num_collapsed > 0) {
     const std::string why = void_axes_text(loaded, sweep.cells);
     parts.push_back(counted(sweep.num_collapsed, "duplicate") + " dropped" + (why.empty() ? "" : " (" + why + ")"));

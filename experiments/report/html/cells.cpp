@@ -48,9 +48,25 @@ Section trouble_section(const Report& report) {
   return section;
 }
 
+namespace {
+
+/// The last column, the verdict, behind the speedup: on most screens the table is wider than the page.
+void move_verdict(Table& cells) {
+  const auto speedup = std::ranges::find_if(
+      cells.columns, [](const Table::Column& column) { return column.name.starts_with("speedup"); });
+  if (speedup == cells.columns.end()) return;
+  const auto to = speedup - cells.columns.begin() + 1;
+  const auto rotate = [&](auto& items) { std::rotate(items.begin() + to, items.end() - 1, items.end()); };
+  rotate(cells.columns);
+  for (Table::Row& row : cells.rows) rotate(row.cells);
+}
+
+}  // namespace
+
 Section cells_section(const Report& report) {
   Section section{"cells", "All cells"};
-  const Table cells = cell_table(report.view);
+  Table cells = cell_table(report.view);
+  move_verdict(cells);
   if (cells.rows.empty()) return section;
   section.body = html_table(cells, "sortable filterable");
   for (const CellSummary& s : report.summary.cells) section.body += log_block(report, report.cell(s));
