@@ -220,7 +220,9 @@ class Importer {
       if (value.text == theirs) value = ConfigNode::make_string(std::string(ours), value.origin);
     }
     if (key == "engine.kv_cache.memory_fraction")
-      note(flag, "there it is a share of the whole GPU with weights, here of what weights and workspace leave free");
+      note(flag,
+           "vLLM means a share of the whole GPU, weights included; here it is a share of what weights and workspace "
+           "leave free");
     said_[std::string(key)] = {flag, std::move(value)};
   }
   void say(const std::string& flag, std::string_view key, const std::string& text) {
