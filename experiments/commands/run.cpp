@@ -235,9 +235,8 @@ void add_run_commands(const Command& program) {
           "  runexp run configs/ngram_tp2.json --axis k=1..8 --only 'tp==1 && pp==1'\n"
           "  runexp run configs/ngram_tp2.json --set engine.target.path=builtin:draft-600k --set "
           "measure.repetitions=7\n\n"
-          "Ctrl-C once ends the run after the repetition under way and writes the report; twice ends it now, a third "
-          "time "
-          "even if it hangs. \"runexp resume\" continues.")
+          "Ctrl-C once ends the run after the repetition under way and writes the report; twice ends it now, a third\n"
+          "time even if it hangs. \"runexp resume\" continues.")
       .calls([run] {
         const auto work = [&](const SupervisedTask& task) {
           const LoadedConfig loaded = task.resume ? LoadedConfig() : load_config(run->config, run->overrides);

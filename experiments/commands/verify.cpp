@@ -236,7 +236,7 @@ void add_verify_commands(const Command& program) {
     int clean_runs = 200;
   };
   const auto certificate = std::make_shared<Certificate>();
-  program.below("certificate", "test the losslessness check itself: plant known faults, see each found; takes a minute or two")
+  program.below("certificate", "test the losslessness check itself: plant known faults, see each found; takes a minute")
       .option("--device", &certificate->device, "device", {.shown = true, .words = {"cpu", "cuda"}})
       .option("--clean-runs", &certificate->clean_runs, "runs without a fault, which must give no alarm",
               {.shown = true, .least = 0, .most = 100000})

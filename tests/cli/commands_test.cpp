@@ -282,7 +282,8 @@ TEST(Plan, CountsWhatIsNoCell) {
                                        "sweep.exclude=[{\"proposer\": \"ngram\", \"k\": 3}]"});
   expect_success(result);
   EXPECT_TRUE(holds(result.out,
-                    ": 3 cells\n1 excluded, 2 duplicates dropped (speculation.num_speculative_tokens acts only with "))
+                    ": 3 cells\n1 excluded by sweep.exclude, 2 duplicates dropped (speculation.num_speculative_tokens "
+                    "acts only with "))
       << result.out;
   const ProcessResult open = runexp({"plan", workspace.config().string(), "--axis", "concurrency=1,4", "--set",
                                      "load.mode=poisson", "--set", "load.rate_per_s=4"});

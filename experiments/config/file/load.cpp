@@ -367,6 +367,11 @@ Origin LoadedConfig::origin_of(std::string_view path) const {
   return node ? node->origin : tree.origin;
 }
 
+Origin LoadedConfig::written_last(const Origin& a, const Origin& b) const {
+  const auto place = [&](const Origin& of) { return std::find(sources.begin(), sources.end(), of.source); };
+  return place(a) < place(b) ? b : a;
+}
+
 ExpressionNames names_for(const ExperimentConfig& config, int devices) {
   return [&config, devices](const std::string& name) -> std::optional<ExpressionValue> {
     if (name == "devices") return static_cast<double>(devices);

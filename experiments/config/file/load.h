@@ -52,6 +52,8 @@ struct LoadedConfig {
   bool is_fragment() const;
   /// Where the value of a key path stands; the top of the file when it has its default.
   Origin origin_of(std::string_view path) const;
+  /// Of two places: files come behind those that they extend, the command line behind all.
+  Origin written_last(const Origin& a, const Origin& b) const;
 };
 
 /// Reads `file` (.json, .jsonc, .yaml, .yml) and everything it extends, applies profile, --set and --axis in this

@@ -395,16 +395,9 @@ class Expander {
       if (std::find(varied_.begin(), varied_.end(), find_key(path)) == varied_.end())
         return;  // set elsewhere: no sweep of it
     }
-    // at what was written last: files that extend others come behind those, the command line behind all
-    const auto written_last = [&](const Origin& a, const Origin& b) {
-      const auto rank = [&](const Origin& of) {
-        return std::find(loaded_.sources.begin(), loaded_.sources.end(), of.source);
-      };
-      return rank(a) < rank(b) ? b : a;
-    };
     Origin at = loaded_.origin_of(loaded_.written("sweep.baseline") ? "sweep.baseline" : "sweep.axes");
     for (const auto& [path, value] : sweep_.baseline.items())
-      if (const ConfigNode* const axis = loaded_.written_axis(path)) at = written_last(at, axis->origin);
+      if (const ConfigNode* const axis = loaded_.written_axis(path)) at = loaded_.written_last(at, axis->origin);
     fail_at(at, fmt::format("no cell has the values of sweep.baseline, {}: add them to the axes or change it",
                             sweep_.baseline.dump()));
   }
