@@ -149,6 +149,10 @@ TEST(ConfigCommands, ValidateChecksAllFilesAndTheirCells) {
                                        {"configs/base/default.json", "configs/base/defaults.json"}})
     expect_failure(runexp({"run", written}), 2,
                    {fmt::format("{}: no such configuration file (did you mean \"{}\"?)", written, meant)});
+  const Workspace elsewhere;
+  const ProcessResult installed =
+      test::run_process({kRunexp.string(), "run", "configs/ngram_tp2.json"}, {.folder = elsewhere.folder()});
+  expect_failure(installed, 2, {"did you mean \"" + (kSource / "configs/ngram_tp2.json").string()});
   const ProcessResult far = runexp({"config", "validate", "configs/quite_another.json"});
   EXPECT_FALSE(holds(far.err, "did you mean")) << far.err;
   const ProcessResult shipped = runexp({"config", "validate", "configs/ngram_tp2.json", "configs/base/defaults.json",

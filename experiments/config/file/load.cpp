@@ -36,12 +36,16 @@ std::optional<std::string> nearest_file(const std::filesystem::path& folder, con
 }
 
 /// ` (did you mean "configs/ngram_tp2.json"?)` for a file that is not there: the nearest name beside it, or in configs/
-/// where no folder was named, or none that is there; else empty.
+/// (here, or what ships with the program) where no folder was named, or none that is there; else empty.
 std::string hint_for_missing_file(const std::filesystem::path& missing) {
   std::error_code ignored;
   const std::string word = missing.filename().string() + (missing.has_extension() ? "" : ".json");
   std::vector<std::filesystem::path> folders = {missing.parent_path()};
-  if (!std::filesystem::is_directory(missing.parent_path(), ignored)) folders.emplace_back("configs");
+  if (!std::filesystem::is_directory(missing.parent_path(), ignored)) {
+    const std::filesystem::path here = "configs";
+    const std::filesystem::path root = std::filesystem::is_directory(here, ignored) ? here : find_builtin_root(missing);
+    if (!root.empty()) folders.push_back(root);
+  }
   for (const std::filesystem::path& folder : folders)
     if (const auto name = nearest_file(folder, word))
       return fmt::format(" (did you mean \"{}\"?)", (folder / *name).string());
