@@ -23,3 +23,4 @@ echo "Minutes: packages $installed, build $built, run and report $(minutes_since
 echo
 echo "building the rest: build/release/runexp, which also serves and verifies"
 ./experiments/build.sh release runexp
+echo "done; ./build/release/runexp --help lists what it does"
