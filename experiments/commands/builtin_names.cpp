@@ -19,6 +19,14 @@ ExperimentConfig default_config() {
   return config;
 }
 
+ExperimentConfig default_config(const ConfigOverrides& overrides) {
+  const std::filesystem::path root = find_builtin_root(".");
+  if (root.empty()) fail_without_builtin_root("builtin:");
+  LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
+  evaluate_deferred(loaded, 1, loaded.config);
+  return loaded.config;
+}
+
 void check_builtin(const ExperimentConfig& config, const char* option, const std::string& name, const char* folder,
                    const std::string& prefix, const std::string& extension) {
   if (config.builtin_root.empty()) fail_without_builtin_root(name);

@@ -4,11 +4,14 @@
 #include <string>
 
 #include "experiments/config/config.h"
+#include "experiments/config/file/load.h"
 
 namespace paceline {
 
 /// A configuration of defaults, for commands without a file.
 ExperimentConfig default_config();
+/// The same with what `overrides` say, checked as an experiment's. Throws Error(usage) where nothing built in is found.
+ExperimentConfig default_config(const ConfigOverrides& overrides);
 
 /// Throws Error(usage) where nothing below `folder` is called `name`: the folders in it, or the files with `extension`.
 void check_builtin(const ExperimentConfig& config, const char* option, const std::string& name, const char* folder,

@@ -112,7 +112,7 @@ std::optional<std::string> stray_setting(const CLI::App& command, const std::vec
   for (const CLI::Option* option : command.get_options([](const CLI::Option* each) { return each->get_positional(); }))
     words.insert(words.end(), option->results().begin(), option->results().end());
   const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) {
-    return word.find('=') != std::string::npos && find_key_or_alias(word.substr(0, word.find('=')));
+    return word.find('=') != std::string::npos && key_of_setting(word);
   });
   return found == words.end() ? std::nullopt : std::optional(*found);
 }

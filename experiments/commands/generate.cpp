@@ -18,8 +18,6 @@
 #include "engine/util/user_file.h"
 #include "experiments/commands/builtin_names.h"
 #include "experiments/commands/command_line.h"
-#include "experiments/config/file/builtin_root.h"
-#include "experiments/config/file/load.h"
 #include "experiments/config/keys/schema.h"
 #include "experiments/run/engine_load.h"
 #include "experiments/workload/dataset.h"
@@ -66,7 +64,7 @@ constexpr OptionOfKey kOptionsOfKeys[] = {{"engine.target.path", "--model"},
                                           {"sampling.max_tokens", "--max-tokens"}};
 
 void check_setting(const std::string& setting) {
-  const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
+  const KeySpec* const key = key_of_setting(setting);
   if (!key) return;  // load_config() says so
   for (const OptionOfKey& of : kOptionsOfKeys)
     if (key->path == of.key) fail(ExitCode::usage, "generate: --set {}: expected {} in its place", of.key, of.option);
@@ -80,8 +78,6 @@ void check_setting(const std::string& setting) {
 
 /// Defaults, and what --set says beside the model and the proposer.
 ExperimentConfig config_with_settings(const GenerateCommand& command) {
-  const std::filesystem::path root = find_builtin_root(".");
-  if (root.empty()) fail_without_builtin_root("builtin:");
   ConfigOverrides overrides;
   const auto add = [&](const char* key, const std::string& value) {
     overrides.set.push_back(fmt::format("{}={}", key, ConfigJson(value).dump()));
@@ -92,9 +88,7 @@ ExperimentConfig config_with_settings(const GenerateCommand& command) {
     check_setting(setting);
     overrides.set.push_back(setting);
   }
-  LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
-  evaluate_deferred(loaded, 1, loaded.config);
-  return loaded.config;
+  return default_config(overrides);
 }
 
 /// Of texts of JSON that are valid under the schema in `file`.
@@ -121,8 +115,9 @@ std::shared_ptr<TokenConstraint> constraint_of(ByteGrammar grammar, const Tokeni
 ExitCode generate_command(const GenerateCommand& command) {
   if (command.prompt == "-")
     fail(ExitCode::usage, "prompt \"-\": standard input is not read; pass the text, as in generate \"$(cat FILE)\"");
-  check_model_name(default_config(), "--model", command.model);
-  ExperimentConfig config = command.set.empty() ? default_config() : config_with_settings(command);
+  ExperimentConfig config = default_config();
+  check_model_name(config, "--model", command.model);
+  if (!command.set.empty()) config = config_with_settings(command);
   config.engine.target.path = command.model;
   config.engine.target.pre = command.pre;
   config.engine.target.dtype = command.dtype;
@@ -180,10 +175,8 @@ ExitCode generate_command(const GenerateCommand& command) {
   const double seconds = seconds_since(begin);
   const EngineCounters& counters = engine->counters();
   fmt::print(stderr, "{} in {} ({:.0f} tok/s); {} of the target, {} of {} accepted\n",
-             counted(counters.emitted, "token"),
-             seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds),
-             double(counters.emitted) / seconds, counted(counters.verdicts, "pass", "passes"), counters.accepted,
-             counted(counters.drafted, "draft token"));
+             counted(counters.emitted, "token"), time_text(seconds), double(counters.emitted) / seconds,
+             counted(counters.verdicts, "pass", "passes"), counters.accepted, counted(counters.drafted, "draft token"));
   const bool ends_with_context = counters.emitted < command.max_tokens;
   if (finish == FinishReason::length && (command.json_schema || ends_with_context))
     spdlog::warn("the text was cut at {}{}",

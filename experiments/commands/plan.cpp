@@ -25,16 +25,6 @@
 namespace paceline {
 namespace {
 
-/// "40 ms", "2.4 s", "14 s", "2 min 5 s", "1 h 15 min".
-std::string time_text(double seconds) {
-  if (seconds < 1) return fmt::format("{:.0f} ms", 1e3 * seconds);
-  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
-  const int64_t whole = std::llround(seconds), minutes = std::llround(seconds / 60);
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
-}
-
 /// The time of the cells of a sweep that can run; nothing where one of them has no forecast.
 class SweepForecast {
  public:

@@ -12,9 +12,9 @@
 #include "engine/util/printable.h"
 #include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
+#include "experiments/commands/builtin_names.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
-#include "experiments/config/file/builtin_root.h"
 #include "experiments/config/keys/schema.h"
 #include "experiments/config/vllm_flags.h"
 #include "experiments/results/build_info.h"
@@ -68,7 +68,7 @@ void add_settings(const ConfigJson& object, const std::string& path, std::vector
 
 /// What a request says itself is refused; beside a model also what an experiment says: a server would not look at it.
 void check_reaches_server(const std::string& setting, bool is_experiment) {
-  const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
+  const KeySpec* const key = key_of_setting(setting);
   if (!key) return;  // load_config() says so
   const std::string section = key->path.substr(0, key->path.find('.'));
   if (section == "engine" || section == "speculation" || key->path == kSeedKey) return;
@@ -80,7 +80,7 @@ void check_reaches_server(const std::string& setting, bool is_experiment) {
 /// Of requests without one of their own, where the user sets it.
 std::optional<uint64_t> seed_of(const std::vector<std::string>& settings, const ExperimentConfig& config) {
   const bool is_set = std::any_of(settings.begin(), settings.end(), [](const std::string& setting) {
-    const KeySpec* const key = find_key_or_alias(setting.substr(0, setting.find('=')));
+    const KeySpec* const key = key_of_setting(setting);
     return key && key->path == kSeedKey;
   });
   return is_set ? std::optional(uint64_t(config.sampling.seed)) : std::nullopt;
@@ -112,12 +112,8 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     check_reaches_server(setting, false);
     overrides.set.push_back(setting);
   }
-  const std::filesystem::path root = find_builtin_root(".");
-  if (root.empty()) fail_without_builtin_root("builtin:");
-  LoadedConfig loaded = load_config(root / "base" / "defaults.json", overrides);
-  evaluate_deferred(loaded, 1, loaded.config);
-  return {loaded.config, names_model ? command.words.front() : loaded.config.engine.target.path,
-          seed_of(overrides.set, loaded.config)};
+  const ExperimentConfig config = default_config(overrides);
+  return {config, names_model ? command.words.front() : config.engine.target.path, seed_of(overrides.set, config)};
 }
 
 ServedCell cell_of_experiment(const ServeCommand& command) {

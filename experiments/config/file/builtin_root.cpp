@@ -66,13 +66,7 @@ std::string template_text(const ExperimentTemplate& of) {
   if (root.empty()) fail_without_builtin_root("builtin:templates");
   std::string text = read_user_file(root / "templates" / (std::string(of.name) + std::string(of.suffix)),
                                     {.code = ExitCode::usage, .max_bytes = size_t{1} << 20});
-  const auto replace_all = [&](std::string_view from, std::string_view to) {
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-      text.replace(at, from.size(), to);
-  };
-  replace_all("../base/", "builtin:base/");
-  replace_all("../workloads/", "builtin:workloads/");
-  replace_all("../", "");
+  for (size_t at; (at = text.find("../")) != std::string::npos;) text.erase(at, 3);
   return text;
 }
 

@@ -123,7 +123,7 @@ class FileReader {
           is_complete_ = false;
           continue;
         }
-        merge(merged, read(path_of(parent.text, folder, file), parent.origin));
+        merge(merged, read(path_of(parent.text, folder), parent.origin));
       }
     }
     if (std::none_of(loaded_.sources.begin(), loaded_.sources.end(),
@@ -139,12 +139,11 @@ class FileReader {
   bool is_complete() const { return is_complete_; }
 
  private:
-  /// Of what `file` extends: from its folder, or behind builtin: of what ships with the program.
-  static std::filesystem::path path_of(const std::string& name, const std::filesystem::path& folder,
-                                       const std::filesystem::path& file) {
+  /// Of what a file in `folder` extends: from there, or behind builtin: of what ships with the program.
+  std::filesystem::path path_of(const std::string& name, const std::filesystem::path& folder) const {
     constexpr std::string_view kBuiltin = "builtin:";
     if (!name.starts_with(kBuiltin)) return (folder / name).lexically_normal();
-    const std::filesystem::path root = find_builtin_root(file);
+    const std::filesystem::path& root = loaded_.config.builtin_root;
     if (root.empty()) fail_without_builtin_root(name);
     return (root / name.substr(kBuiltin.size())).lexically_normal();
   }
@@ -165,10 +164,10 @@ class FileReader {
   }
 
   /// A file beside it with almost this name, or the one of this name in the folder that ships with the program.
-  static std::string hint_for_missing(const std::filesystem::path& file, const Origin& wanted_by) {
+  std::string hint_for_missing(const std::filesystem::path& file, const Origin& wanted_by) const {
     if (const auto near = nearest_file(file.parent_path(), file.filename().string()))
       return fmt::format(" (did you mean \"{}\"?)", *near);
-    const std::filesystem::path root = find_builtin_root(file);
+    const std::filesystem::path& root = loaded_.config.builtin_root;
     if (root.empty()) return "";
     const std::filesystem::path written =
         std::filesystem::absolute(file).lexically_normal().lexically_relative(wanted_by.source->directory);
@@ -409,12 +408,12 @@ LoadedConfig load_config(const std::filesystem::path& file, const ConfigOverride
   loaded.file = file;
   loaded.profile = overrides.profile;
   Diagnostics diagnostics;
+  loaded.config.builtin_root = overrides.builtin_root.empty() ? find_builtin_root(file) : overrides.builtin_root;
   FileReader reader(loaded, diagnostics);
   loaded.tree = reader.read(file, {});
   if (!reader.is_complete()) diagnostics.throw_if_any();
   if (!apply_overrides(loaded, overrides, diagnostics)) diagnostics.throw_if_any();
   loaded.variables = substitute_variables(loaded.tree, diagnostics);
-  loaded.config.builtin_root = overrides.builtin_root.empty() ? find_builtin_root(file) : overrides.builtin_root;
   UnsoundKeys unsound = fill_config(loaded, diagnostics);
   evaluate_sound(loaded, unsound, diagnostics);
   derive_paths(loaded.config);

@@ -199,6 +199,10 @@ const KeySpec* find_key_or_alias(std::string_view name) {
   return find_key(folded);
 }
 
+const KeySpec* key_of_setting(std::string_view setting) {
+  return find_key_or_alias(setting.substr(0, setting.find('=')));
+}
+
 std::vector<std::string> aliases_of(const KeySpec& key) {
   std::vector<std::string> names;
   for (const auto& [alias, path] : kAliases) {

@@ -85,9 +85,11 @@ const std::vector<KeySpec>& config_keys();
 
 /// The row of a full path, or null.
 const KeySpec* find_key(std::string_view path);
-/// The row meant by a full path or an alias (tp, pp, proposer, k, num_speculative_tokens, concurrency,
+/// The row meant by a full path or an alias (tp, pp, proposer, k, num_speculative_tokens, concurrency, c,
 /// gpu_memory_utilization), '-' read as '_'; or null.
 const KeySpec* find_key_or_alias(std::string_view name);
+/// The row of a `--set` "KEY=VALUE", or null.
+const KeySpec* key_of_setting(std::string_view setting);
 /// Short names of a key: {"k", "num_speculative_tokens"}; mostly none.
 std::vector<std::string> aliases_of(const KeySpec& key);
 /// Keys that --set (or --axis) takes, aliases first.
