@@ -30,7 +30,7 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kMostChunks = kStrictChunks;
-/// Of a ring, where an SM's 16 warps have one each.
+/// Of a ring, where an SM's 16 warps have one each. No more than keep the memory busy: what they leave is L1.
 constexpr int kSharedStages = 3;
 
 struct Product {
@@ -266,9 +266,9 @@ int stages_alone(const cudaDeviceProp& device) {
 /// no rings. is_alone: no SM gets two blocks.
 template <int kTiles, int kRowTiles>
 size_t plan_ring(Product& product, const OperandRows&, bool is_alone, const cudaDeviceProp& device) {
-  product.ring_stages = is_alone                  ? stages_alone(device)
-                        : kTiles * kRowTiles <= 4 ? kSharedStages
-                                                  : kSharedStages - 1;  // sums take the rest
+  product.ring_stages = is_alone         ? stages_alone(device)
+                        : kRowTiles <= 2 ? kSharedStages
+                                         : kSharedStages - 1;  // sums take the rest, or L1 that rows are read through
   return device.major >= 9 ? size_t(kWarpsOf<OperandRows>) * size_t(product.ring_stages) * kStageBytes : 0;
 }
 template <int kTiles, int>

@@ -10,7 +10,7 @@
 namespace paceline::cuda {
 
 constexpr int kStageWords = 8 * 32;  // uint4: 8 steps of one tile, or 4 of two
-constexpr int kMostStages = 6;       // of a ring
+constexpr int kMostStages = 4;       // of a ring
 /// Of a stage, with `tiles` side by side.
 constexpr int steps_of_stage(int tiles) { return kStageWords / 32 / tiles; }
 
