@@ -50,7 +50,6 @@ ModelSpec parse_gemma_like(const ConfigReader& config) {
   layer.norms = NormPlace::around;
   const double scalar = config.real("query_pre_attn_scalar", {1e-6, 1e6}, 256.0);
   layer.attention.scale = float(1.0 / std::sqrt(scalar));
-  layer.attention.softcap = float(config.real("attn_logit_softcapping", kCap, 0.0));
   layer.mlp.activation = parse_activation(config, "hidden_activation", "gelu_pytorch_tanh");
   spec.layers.assign(size_t(spec.num_layers), layer);
   spec.table = &kGemmaTable;
@@ -61,8 +60,9 @@ ModelSpec parse_gemma2(const ConfigReader& config) {
   ModelSpec spec = parse_gemma_like(config);
   // null is no cap, as in Gemma2Config
   if (!config.mentions("final_logit_softcapping")) spec.logit_softcap = float(kUsualLogitCap);
-  if (!config.mentions("attn_logit_softcapping"))
-    for (LayerSpec& layer : spec.layers) layer.attention.softcap = float(kUsualAttentionCap);
+  const double usual_cap = config.mentions("attn_logit_softcapping") ? 0.0 : kUsualAttentionCap;
+  const double cap = config.real("attn_logit_softcapping", kCap, usual_cap);
+  for (LayerSpec& layer : spec.layers) layer.attention.softcap = float(cap);
   set_windows(config, config.integer("sliding_window", kPositions, 4096), spec,
               [](int layer) { return layer % 2 == 0; });
   return spec;
@@ -71,16 +71,19 @@ ModelSpec parse_gemma2(const ConfigReader& config) {
 /// New files keep one object for each type of layer, old ones two bases and the scaling of the full layers.
 void parse_gemma3_ropes(const ConfigReader& config, ModelSpec& spec) {
   constexpr double kFullTheta = 1e6, kWindowTheta = 1e4;
-  const auto parameters = config.object("rope_parameters");
-  if (parameters && parameters->has("full_attention")) {
-    spec.rope = parse_rope_object(*parameters->object("full_attention"), spec.head_dim, spec.max_position, kFullTheta);
-    const auto window = parameters->object("sliding_attention");
-    spec.window_rope = window ? parse_rope_object(*window, spec.head_dim, spec.max_position, kWindowTheta) : spec.rope;
-    return;
-  }
-  if (!config.has("rope_theta")) spec.rope.theta = kFullTheta;
   spec.window_rope.rotary_dim = spec.head_dim;
   spec.window_rope.theta = config.real("rope_local_base_freq", kTheta, kWindowTheta);
+  const auto parameters = config.object("rope_parameters");
+  if (!parameters || !parameters->has("full_attention")) {
+    if (!config.has("rope_theta")) spec.rope.theta = kFullTheta;
+    return;
+  }
+  const auto rope_of = [&](const ConfigReader& rope, double theta) {
+    return parse_rope_object(rope, spec.head_dim, spec.max_position, theta);
+  };
+  spec.rope = rope_of(*parameters->object("full_attention"), config.real("rope_theta", kTheta, kFullTheta));
+  if (const auto window = parameters->object("sliding_attention"))
+    spec.window_rope = rope_of(*window, spec.window_rope.theta);
 }
 
 ModelSpec parse_gemma3(const ConfigReader& config) {
@@ -99,11 +102,19 @@ ModelSpec parse_gemma3(const ConfigReader& config) {
   return spec;
 }
 
-/// The text part of a model that sees images, too.
+/// The text part of a model that sees images, too. What equals Gemma3TextConfig's defaults is left out of the files.
 ModelSpec parse_gemma3_text(const ConfigReader& config) {
-  const auto text = config.object("text_config");
-  if (!text) fail(ExitCode::usage, "{} is missing; expected an object", config.where("text_config"));
-  return parse_gemma3(*text);
+  const auto written = config.object("text_config");
+  if (!written) fail(ExitCode::usage, "{} is missing; expected an object", config.where("text_config"));
+  nlohmann::json text = {{"vocab_size", 262'208},     {"hidden_size", 2304},
+                         {"intermediate_size", 9216}, {"num_hidden_layers", 26},
+                         {"num_attention_heads", 8},  {"num_key_value_heads", 4},
+                         {"head_dim", 256},           {"max_position_embeddings", 131'072}};
+  text.update(config.value("text_config"));
+  if (!config.boolean("tie_word_embeddings", true) || !written->boolean("tie_word_embeddings", true))
+    fail(ExitCode::usage, "{}: false: a head of its own is not supported; expected true",
+         (config.has("tie_word_embeddings") ? config : *written).where("tie_word_embeddings"));
+  return parse_gemma3(ConfigReader(text, config.source(), "text_config"));
 }
 
 // --- GGUF files: norms with their 1 added, the embedding as it was --------------------------------------------------

@@ -27,20 +27,22 @@ ModelSpec parse_llama(const ConfigReader& config) {
   return spec;
 }
 
+/// An absent key is the default of Mistral and Qwen, null means no window.
+int window_of(const ConfigReader& config) {
+  return config.mentions("sliding_window") ? config.integer("sliding_window", kPositions, 0) : 4096;
+}
+
 ModelSpec parse_mistral(const ConfigReader& config) {
   ModelSpec spec = llama_like(config);
-  // An absent key is the family's default of 4096, null means no window.
-  const int window = config.mentions("sliding_window") ? config.integer("sliding_window", kPositions, 0) : 4096;
-  for (LayerSpec& layer : spec.layers) layer.attention.window = window;
+  set_windows(config, window_of(config), spec, [](int) { return true; });  // layer_types: Ministral's
   return spec;
 }
 
 /// A window in the layers from max_window_layers on, or where layer_types says so.
 void set_qwen_windows(const ConfigReader& config, ModelSpec& spec) {
   if (!config.boolean("use_sliding_window", false)) return;
-  const int window = config.integer("sliding_window", kPositions, 4096);
   const int first = config.integer("max_window_layers", {0, kLayers.max}, 28);
-  set_windows(config, window, spec, [&](int layer) { return layer >= first; });
+  set_windows(config, window_of(config), spec, [&](int layer) { return layer >= first; });
 }
 
 ModelSpec parse_qwen2(const ConfigReader& config) {

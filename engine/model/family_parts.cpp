@@ -108,7 +108,8 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
   if (parameters && config.object("rope_scaling") && config.value("rope_scaling") != config.value("rope_parameters"))
     fail(ExitCode::usage, "{}: stands beside rope_parameters, which holds the scaling too; expected one of the two",
          config.where("rope_scaling"));
-  const ConfigReader& home = parameters ? *parameters : config;
+  const std::optional<ConfigReader> scaling = parameters ? parameters : config.object("rope_scaling");
+  const ConfigReader& home = scaling ? *scaling : config;
   RopeSpec spec;
   spec.theta = home.real("rope_theta", kTheta, config.real(theta_key, kTheta, 10000.0));
   share = home.real("partial_rotary_factor", {0.0, 1.0}, config.real("partial_rotary_factor", {0, 1}, share));
@@ -117,7 +118,7 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
   if (spec.rotary_dim % 2 != 0 || spec.rotary_dim == 0)
     fail(ExitCode::usage, "{}: {} rotary dimensions of head_dim {}; expected an even number above 0",
          config.where("partial_rotary_factor"), spec.rotary_dim, head_dim);
-  if (const auto scaling = parameters ? parameters : config.object("rope_scaling"))
+  if (scaling)
     parse_rope_scaling(*scaling, max_position, config.integer("original_max_position_embeddings", kPositions, 0), spec);
   return spec;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include <fmt/format.h>
+
 namespace paceline {
 namespace {
 
@@ -60,6 +62,20 @@ std::vector<double> rope_inv_freq(const RopeSpec& rope, int max_len) {
     }
   }
   return inv_freq;
+}
+
+std::string rope_difference(const ModelSpec& spec, int max_len) {
+  const int original = spec.rope.original_max_position;
+  if (max_len <= original) return "";
+  const char* const what = spec.rope.scaling == RopeScaling::longrope  ? "longrope takes the factors of long texts"
+                           : spec.rope.scaling == RopeScaling::dynamic ? "dynamic rope is scaled"
+                                                                       : nullptr;
+  if (!what) return "";
+  return fmt::format(
+      "{} from the first token on, as max_model_len {} is more than {}; Hugging Face does so for longer texts alone: "
+      "for "
+      "its tokens of short ones set engine.scheduler.max_model_len to {}",
+      what, max_len, original, original);
 }
 
 int64_t longest_sequence(const ModelSpec& spec) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
@@ -214,9 +215,56 @@ std::vector<std::string> check_tensors(const TensorSource& source, const ModelSp
   return unused;
 }
 
+namespace {
+
+/// To the bit.
+bool are_alike(const TensorSource& source, const std::string& a, const std::string& b) {
+  constexpr int64_t kRowsAtOnce = 1024;
+  if (source.find(a)->shape != source.find(b)->shape) return false;
+  const TensorRange whole = whole_range(*source.find(a));
+  for (int64_t row = 0; row < whole.num_rows; row += kRowsAtOnce) {
+    const TensorRange rows{.row_begin = row,
+                           .num_rows = std::min(kRowsAtOnce, whole.num_rows - row),
+                           .col_begin = 0,
+                           .num_cols = whole.num_cols};
+    const TensorPart part_a = source.part(a, rows), part_b = source.part(b, rows);
+    if (part_a.view.dtype != part_b.view.dtype) return false;
+    const size_t row_bytes = size_t(rows.num_cols) * dtype_bytes(part_a.view.dtype);
+    const auto row_of = [&](const HostWeight& view, int64_t i) {
+      return static_cast<const std::byte*>(view.data) + size_t(i * view.row_stride) * dtype_bytes(view.dtype);
+    };
+    for (int64_t i = 0; i < rows.num_rows; ++i)
+      if (std::memcmp(row_of(part_a.view, i), row_of(part_b.view, i), row_bytes) != 0) return false;
+  }
+  return true;
+}
+
+/// A head beside the embedding that it shares by config.json must be its copy: transformers 5 takes one that differs,
+/// older versions the embedding.
+void check_tied_copy(const TensorSource& source, const ModelSpec& spec) {
+  const WeightSite *const head = find_site(*spec.table, TensorRole::head), *const embed = find_site(*spec.table,
+                                                                                                    TensorRole::embed);
+  if (!spec.tied_head || !head || !embed) return;
+  const std::string_view prefix = RoleWeights(source, spec).prefix();
+  const std::string copy = tensor_name(prefix, *head, TensorPiece::weight, 0),
+                    shared = tensor_name(prefix, *embed, TensorPiece::weight, 0);
+  if (!source.find(copy)) return;
+  if (!are_alike(source, copy, shared))
+    fail(
+        ExitCode::model_file,
+        "{}: {} differs from {}, which config.json says the head shares; set tie_word_embeddings to false there to use "
+        "the head, or remove it",
+        source.label(), json_literal(copy), json_literal(shared));
+  source.release(copy);
+}
+
+}  // namespace
+
 ShardWeights load_shard(const TensorSource& source, const ModelSpec& spec, const ShardPlan& plan, Backend& backend) {
   const std::vector<std::string> unused = check_tensors(source, spec);
-  if (!unused.empty() && plan.first_stage && plan.tp_rank == 0) {
+  const bool is_first = plan.first_stage && plan.tp_rank == 0;
+  if (is_first) check_tied_copy(source, spec);
+  if (!unused.empty() && is_first) {
     const size_t listed = std::min(unused.size(), kMaxListed);
     spdlog::warn("{}: {} tensors are not used by family {}: {}{}", source.label(), unused.size(), spec.family,
                  message_text(fmt::format("{}", fmt::join(unused.begin(), unused.begin() + long(listed), ", "))),

@@ -84,6 +84,7 @@ ExperimentConfig config_with_settings(const GenerateCommand& command) {
   };
   add("engine.target.path", command.model);
   add("speculation.proposer", command.proposer);
+  overrides.set.push_back(fmt::format("sampling.max_tokens={}", command.max_tokens));  // lengths are checked against it
   for (const std::string& setting : command.set) {
     check_setting(setting);
     overrides.set.push_back(setting);

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "engine/model/rope.h"
 #include "engine/util/bytes.h"
 #include "engine/util/machine.h"
@@ -402,6 +404,8 @@ EngineLoad::EngineLoad(const ExperimentConfig& config, const LoadLimits& limits)
                                                  .graphs = config.engine.cuda_graphs});
   weights_ = load_weights(*open_tensors(source_), plan_.target, *team_, RankSet::all, plan_.dtype);
   target_ = make_transformer(plan_.target, weights_, *team_, target_options(plan_, config));
+  if (const std::string difference = rope_difference(plan_.target, plan_.max_model_len); !difference.empty())
+    spdlog::warn("{}: {}", config.engine.target.directory.string(), difference);
   if (config.speculation.second_model()) draft_model(config);
   load_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -62,6 +62,9 @@ TEST(Generate, TakesSettingsThatHaveNoOption) {
   const auto first_choice = generate({"--temperature", "0.9", "--set", "sampling.top_k=1"});
   expect_success(first_choice);
   EXPECT_EQ(first_choice.out, line.out);
+  const auto short_model = generate({"--set", "engine.scheduler.max_model_len=64"});  // 96 tokens would not fit
+  expect_success(short_model);
+  EXPECT_EQ(short_model.out, line.out);
 
   const auto expect_refusal = [&](const char* setting, const std::vector<std::string>& texts) {
     expect_failure(generate({"--set", setting}), 2, texts);

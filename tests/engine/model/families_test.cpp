@@ -49,6 +49,16 @@ TEST(Families, WindowsStandWhereTheConfigurationSays) {
   EXPECT_EQ(windows(parse(llama_like("Gemma2ForCausalLM", {{"sliding_window", 9}}))), (std::vector<int>{9, 0, 9, 0}));
   EXPECT_EQ(windows(parse(llama_like("Gemma3ForCausalLM", {{"sliding_window", 9}, {"sliding_window_pattern", 3}}))),
             (std::vector<int>{9, 9, 0, 9}));
+  const std::vector<std::string> types = {"full_attention", "sliding_attention", "full_attention", "sliding_attention"};
+  EXPECT_EQ(windows(parse(llama_like("MistralForCausalLM", {{"sliding_window", 9}, {"layer_types", types}}))),
+            (std::vector<int>{0, 9, 0, 9}));  // Ministral
+  json without = llama_like("Qwen2ForCausalLM", qwen2);
+  without["sliding_window"] = nullptr;
+  EXPECT_EQ(windows(parse(without)), (std::vector<int>{0, 0, 0, 0}));
+  without["architectures"] = {"MistralForCausalLM"};
+  EXPECT_EQ(windows(parse(without)), (std::vector<int>{0, 0, 0, 0}));
+  without.erase("sliding_window");
+  EXPECT_EQ(windows(parse(without)), (std::vector<int>{4096, 4096, 4096, 4096}));
 }
 
 TEST(Families, Gemma3TurnsLayersWithAWindowAtTheirOwnBase) {
@@ -64,6 +74,59 @@ TEST(Families, Gemma3TurnsLayersWithAWindowAtTheirOwnBase) {
   const json inside = {{"architectures", {"Gemma3ForConditionalGeneration"}}, {"text_config", llama_like("", old)}};
   EXPECT_EQ(parse(inside).rope.theta, 5e5);
   refuses({{"architectures", {"Gemma3ForConditionalGeneration"}}}, {"text_config is missing"});
+
+  const auto nested = [](const json& ropes) {
+    return parse(llama_like("Gemma3ForCausalLM", {{"rope_theta", 7e5}, {"rope_parameters", ropes}}));
+  };
+  const ModelSpec full = nested({{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}}}});
+  EXPECT_EQ(full.rope.theta, 7e5);
+  EXPECT_EQ(full.window_rope.theta, 1e4) << "not that of the other layers";
+  EXPECT_EQ(full.window_rope.scaling, RopeScaling::none);
+  const ModelSpec both =
+      nested({{"full_attention", {{"rope_theta", 6e5}}}, {"sliding_attention", {{"rope_theta", 3e4}}}});
+  EXPECT_EQ(both.rope.theta, 6e5);
+  EXPECT_EQ(both.window_rope.theta, 3e4);
+}
+
+// The text part of gemma-3-4b: what equals the defaults of its class is not written.
+TEST(Families, ATextConfigOfGemma3LeavesOutWhatIsUsual) {
+  json config = {{"architectures", {"Gemma3ForConditionalGeneration"}},
+                 {"text_config",
+                  {{"hidden_size", 2560},
+                   {"intermediate_size", 10240},
+                   {"model_type", "gemma3_text"},
+                   {"num_hidden_layers", 34},
+                   {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+                   {"sliding_window", 1024}}}};
+  const ModelSpec spec = parse(config);
+  EXPECT_EQ(spec.num_heads, 8);
+  EXPECT_EQ(spec.num_kv_heads, 4);
+  EXPECT_EQ(spec.head_dim, 256);
+  EXPECT_EQ(spec.vocab_size, 262208);
+  EXPECT_EQ(spec.max_position, 131072);
+  EXPECT_EQ(spec.rope.theta, 1e6);
+  EXPECT_EQ(spec.rope.factor, 8.0);
+  EXPECT_TRUE(spec.tied_head);
+  EXPECT_EQ(spec.layer(4).attention.window, 1024);
+  EXPECT_EQ(spec.layer(5).attention.window, 0);
+  config["tie_word_embeddings"] = false;
+  refuses(config, {"x/config.json: tie_word_embeddings: false", "expected true"});
+  config.erase("tie_word_embeddings");
+  config["text_config"]["tie_word_embeddings"] = false;
+  refuses(config, {"text_config.tie_word_embeddings: false", "expected true"});
+}
+
+TEST(Families, Gemma3CapsNoScores) {
+  EXPECT_EQ(parse(llama_like("Gemma3ForCausalLM", {{"attn_logit_softcapping", 5.0}})).layer(0).attention.softcap, 0.0f);
+}
+
+TEST(Families, TheBaseOfARopeMayLieInItsScaling) {
+  const json scaling = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
+  EXPECT_EQ(parse(llama_like("LlamaForCausalLM", {{"rope_scaling", scaling}})).rope.theta, 5e5);
+  EXPECT_EQ(parse(llama_like("LlamaForCausalLM",
+                             {{"rope_theta", 7e5}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}}}}))
+                .rope.theta,
+            7e5);
 }
 
 TEST(Families, AbsentKeysMeanWhatTheFamilyMeans) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/holds.h"
+
 namespace paceline {
 namespace {
 
@@ -60,6 +62,19 @@ TEST(RopeInvFreq, DynamicStretchesTheBaseForTheLongestSequenceServed) {
   EXPECT_NEAR(rope_inv_freq(rope, 16)[1], 0.1, 1e-15);
   EXPECT_EQ(longest_sequence({.max_position = 2048, .rope = rope}), 4096);
   EXPECT_EQ(longest_sequence({.max_position = 2048}), 2048);
+}
+
+TEST(RopeDifference, NamesTheLengthUpToWhichNothingDiffers) {
+  const auto difference = [](RopeScaling scaling, int max_len) {
+    return rope_difference({.rope = {.rotary_dim = 8, .scaling = scaling, .original_max_position = 4096}}, max_len);
+  };
+  EXPECT_TRUE(
+      test::holds(difference(RopeScaling::longrope, 131072),
+                  "longrope takes the factors of long texts from the first token on, as max_model_len 131072 is more "
+                  "than 4096; "));
+  EXPECT_TRUE(test::holds(difference(RopeScaling::dynamic, 4097), "set engine.scheduler.max_model_len to 4096"));
+  EXPECT_EQ(difference(RopeScaling::longrope, 4096), "");
+  EXPECT_EQ(difference(RopeScaling::yarn, 131072), "");
 }
 
 }  // namespace

@@ -282,11 +282,31 @@ TEST(CheckTensors, F9_UnusedTensorsAreNamed) {
   TinyLlama model(json{{"tie_word_embeddings", true}});
   std::vector<TestTensor> tensors = test::llama_tensors(model.config);
   tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {2}, {1, 2}});
-  tensors.push_back({"lm_head.weight", {1}, {1}});
+  const TestTensor embedding = model.tensors.at("model.embed_tokens.weight");
+  tensors.push_back({"lm_head.weight", embedding.shape, embedding.values});
   tensors.push_back({"vision.patch", {1}, {1}});
   model.write(tensors);
   EXPECT_EQ(check_tensors(model.open(), model.spec()), std::vector<std::string>{"vision.patch"});
   EXPECT_NO_THROW(model.load(model.whole(0, 1)));
+}
+
+TEST(ShardWeights, AHeadBesideATiedEmbeddingIsItsCopy) {
+  TinyLlama model(json{{"tie_word_embeddings", true}});
+  std::vector<TestTensor> tensors = test::llama_tensors(model.config);
+  TestTensor head = model.tensors.at("model.embed_tokens.weight");
+  head.name = "lm_head.weight";
+  const auto refuses = [&] {
+    std::vector<TestTensor> all = tensors;
+    all.push_back(head);
+    model.write(all);
+    expect_error(ExitCode::model_file,
+                 {"\"lm_head.weight\" differs from \"model.embed_tokens.weight\"", "tie_word_embeddings to false"},
+                 [&] { model.load(model.whole(0, 1)); });
+  };
+  head.values.back() += 1.0f;
+  refuses();
+  head = {"lm_head.weight", {1}, {1}};
+  refuses();
 }
 
 TEST(ShardWeights, F10_NonFiniteWeightsAreNamedWithTheirPlaceInTheWholeTensor) {
