@@ -42,6 +42,9 @@ const Family& family_of(const ConfigReader& config) {
   const std::vector<std::string> names = config.texts("architectures");
   for (const std::string& name : names)
     if (const Family* family = find_family(name)) return *family;
+  if (names[0].find("Eagle3") != std::string::npos)
+    fail(ExitCode::usage, "{}: {} is an EAGLE-3 head, which drafts for a model; name it in speculation.eagle3.path",
+         config.where("architectures"), json_literal(names[0]));
   fail(ExitCode::usage, "{}: unknown architecture {}{}; supported: {}; docs/adding.md says how to add one",
        config.where("architectures"), json_literal(names[0]), nearest_architecture(names[0]),
        supported_architectures());
@@ -101,6 +104,7 @@ ModelSpec parse_model_spec(const nlohmann::json& document, const std::string& so
   add_eos_ids(config, spec);
   spec.bos_token_id = config.integer("bos_token_id", kOptionalId, -1);
   spec.pad_token_id = config.integer("pad_token_id", kOptionalId, -1);
+  for (const std::string& key : config.misspelled()) spdlog::warn("{}", key);
   return spec;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/util/json_io.h"
+#include "engine/util/suggest.h"
 
 namespace paceline {
 
@@ -11,6 +12,12 @@ using nlohmann::json;
 namespace {
 std::string expected_integer(IntRange range) { return fmt::format("an integer in [{}, {}]", range.min, range.max); }
 std::string expected_real(RealRange range) { return fmt::format("a number in [{}, {}]", range.min, range.max); }
+
+/// Shorter keys of another meaning may be as near.
+bool are_near(std::string_view key, std::string_view other) {
+  constexpr size_t kMostEdits = 2, kFewestLetters = 8;
+  return key.size() >= kFewestLetters && edit_distance(key, other) <= kMostEdits;
+}
 }  // namespace
 
 ConfigReader::ConfigReader(const json& object, std::string source, std::string path)
@@ -21,6 +28,7 @@ ConfigReader::ConfigReader(const json& object, std::string source, std::string p
 }
 
 const json* ConfigReader::find(std::string_view key) const {
+  asked_->emplace(key);
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
@@ -33,7 +41,12 @@ std::string ConfigReader::where(std::string_view key) const {
 
 void ConfigReader::wrong(std::string_view key, const std::string& expected) const {
   const json* value = find(key);
-  if (!value) fail(ExitCode::usage, "{} is missing; expected {}", where(key), expected);
+  if (!value) {
+    for (const auto& [near, ignored] : object_->items())
+      if (!asked_->contains(near) && are_near(near, key))
+        fail(ExitCode::usage, "{} is missing; expected {}; found {}", where(key), expected, json_literal(near));
+    fail(ExitCode::usage, "{} is missing; expected {}", where(key), expected);
+  }
   fail(ExitCode::usage, "{}: found {}, expected {}", where(key), short_dump(*value), expected);
 }
 
@@ -123,5 +136,16 @@ std::optional<ConfigReader> ConfigReader::object(std::string_view key) const {
 }
 
 const json& ConfigReader::value(std::string_view key) const { return *find(key); }
+
+std::vector<std::string> ConfigReader::misspelled() const {
+  std::vector<std::string> found;
+  for (const auto& [key, ignored] : object_->items()) {
+    if (asked_->contains(key)) continue;
+    for (const std::string& asked : *asked_)
+      if (!object_->contains(asked) && are_near(key, asked))
+        found.push_back(fmt::format("{} is not known (did you mean {}?)", where(key), json_literal(asked)));
+  }
+  return found;
+}
 
 }  // namespace paceline

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +27,7 @@ struct RealRange {
 };
 
 /// A view of one JSON object: `source` and the dotted `path` name it in messages. A field that is null counts as
-/// absent. Readers throw Error(usage): file, JSON path, value found, what was expected.
+/// absent. Readers throw Error(usage): file, JSON path, value found, what was expected. Of one thread.
 class ConfigReader {
  public:
   ConfigReader(const nlohmann::json& object, std::string source, std::string path = "");
@@ -49,12 +51,17 @@ class ConfigReader {
   std::string where(std::string_view key) const;            // "dir/config.json: rope_scaling.factor"
   const std::string& source() const { return source_; }
 
+  /// "rope_tetha is not known (did you mean \"rope_theta\"?)": of each key that nobody asked for, where one that was
+  /// asked for in vain is spelled nearly so.
+  std::vector<std::string> misspelled() const;
+
  private:
   const nlohmann::json* find(std::string_view key) const;
   [[noreturn]] void wrong(std::string_view key, const std::string& expected) const;
   int checked_int(const nlohmann::json& value, std::string_view key, IntRange range) const;
 
   const nlohmann::json* object_;
+  std::shared_ptr<std::set<std::string, std::less<>>> asked_ = std::make_shared<std::set<std::string, std::less<>>>();
   std::string source_;
   std::string path_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 // Chat templates: messages -> prompt text, by the Jinja template that comes with a model.
 
+#include <array>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -11,6 +12,9 @@
 #include <nlohmann/json.hpp>
 
 namespace paceline {
+
+/// Roles of messages.
+inline constexpr std::array<std::string_view, 5> kChatRoles = {"system", "developer", "user", "assistant", "tool"};
 
 struct RenderOptions {
   /// Ask for the start of the assistant's turn at the end.

@@ -101,6 +101,10 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     if (name == "--api-key")
       fail(ExitCode::usage, "--api-key: others can read a command line; expected the key in {} or --api-key-file FILE",
            kKeyVariable);
+    const std::vector<std::string> proposers = proposer_names(ProposerNames::drafting);
+    if (name == "method")
+      fail(ExitCode::usage, "serve: {}: not supported{}; the proposers are {}", user_text(flag),
+           did_you_mean(flag.substr(name.size() + 1), proposers), fmt::join(proposers, ", "));
     fail(ExitCode::usage, "serve: {}: not supported{}; see runexp serve --help", user_text(flag),
          did_you_mean(name, command.options));
   }
@@ -252,7 +256,8 @@ ExitCode serve_command(const ServeCommand& command) {
   ExperimentConfig& config = served.config;
   derive_paths(config);
   check_served(config.speculation);
-  const std::string folder = config.engine.target.directory.filename().string();
+  const std::filesystem::path whole = std::filesystem::absolute(config.engine.target.directory).lexically_normal();
+  const std::string folder = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   ServedModel model{.names = {command.name.value_or(folder)},
                     .tokenizer = load_tokenizer(config.engine.target),
                     .chat_template = chat_template_of(config.engine.target.directory)};

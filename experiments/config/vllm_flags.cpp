@@ -4,6 +4,8 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 
 #include "experiments/config/file/tree.h"
@@ -18,6 +20,9 @@ namespace {
 struct Name {
   std::string_view theirs, key;
 };
+
+/// Counts the token behind which a step drafts, too.
+constexpr std::string_view kSglangDrafts = "speculative-num-draft-tokens";
 
 /// Flags, without their dashes, and our keys. A flag for a boolean key is a switch.
 constexpr Name kFlags[] = {{"model", "engine.target.path"},
@@ -46,7 +51,13 @@ constexpr Name kFlags[] = {{"model", "engine.target.path"},
                            {"speculative-draft-tensor-parallel-size", "speculation.draft.tp"},
                            {"spec-draft-tp", "speculation.draft.tp"},
                            {"ngram-prompt-lookup-max", "speculation.ngram.max"},
-                           {"ngram-prompt-lookup-min", "speculation.ngram.min"}};
+                           {"ngram-prompt-lookup-min", "speculation.ngram.min"},
+                           // of SGLang; what its steps and drafts are is seen once the method is known
+                           {"speculative-algorithm", "speculation.proposer"},
+                           {"speculative-draft-model-path", "speculation.draft.path"},
+                           {"speculative-eagle-topk", "speculation.eagle3.width"},
+                           {"speculative-num-steps", "speculation.eagle3.depth"},
+                           {kSglangDrafts, "speculation.num_speculative_tokens"}};
 
 /// Fields of --speculative-config and our keys.
 constexpr Name kFields[] = {{"method", "speculation.proposer"},
@@ -72,6 +83,9 @@ constexpr Word kWords[] = {{".dtype", "half", "float16"},
                            {"target.load_format", "auto", "safetensors"},
                            {"scheduler.max_model_len", "-1", "auto"},
                            {"speculation.proposer", "draft_model", "draft"},
+                           {"speculation.proposer", "EAGLE3", "eagle3"},
+                           {"speculation.proposer", "STANDALONE", "draft"},
+                           {"speculation.proposer", "NGRAM", "ngram"},
                            {"draft.sampling", "greedy", "argmax"},
                            {"draft.sampling", "probabilistic", "own"},
                            {"verifier.rule", "standard", "auto"},
@@ -114,6 +128,7 @@ bool names_eagle3(std::string text) {
 struct Said {
   std::string flag;  // as typed; "" for what vLLM takes where nothing is said
   ConfigNode value;
+  bool counts_root = false;  // kSglangDrafts
 };
 
 class Importer {
@@ -186,7 +201,7 @@ class Importer {
     else if (is_whole_config)
       read_config(flag, *value);
     else
-      say(flag, path, flag_value(*key, *value, flag_origin(flag, *value)));
+      say(flag, path, flag_value(*key, *value, flag_origin(flag, *value)), name == kSglangDrafts);
   }
 
   static std::string_view key_of_field(std::string field) {
@@ -212,7 +227,7 @@ class Importer {
   }
 
   /// Of what is said twice the last counts, as in vLLM.
-  void say(const std::string& flag, std::string_view key, ConfigNode value) {
+  void say(const std::string& flag, std::string_view key, ConfigNode value, bool counts_root = false) {
     if (value.kind == NodeKind::null) return;
     for (const auto& [end, theirs, ours] : kWords) {
       if (!key.ends_with(end)) continue;
@@ -223,7 +238,7 @@ class Importer {
       note(flag,
            "vLLM means a share of the whole GPU, weights included; here it is a share of what weights and workspace "
            "leave free");
-    said_[std::string(key)] = {flag, std::move(value)};
+    said_[std::string(key)] = {flag, std::move(value), counts_root};
   }
   void say(const std::string& flag, std::string_view key, const std::string& text) {
     say(flag, key, ConfigNode::make_string(text, flag_origin(flag, text)));
@@ -263,6 +278,7 @@ class Importer {
       said_.insert(std::move(path));
     }
     said_["speculation.proposer"].value = text(name.c_str());
+    resolve_steps(name, at);
     if (name == "suffix") {
       if (unless_said("speculation.num_speculative_tokens", number(24)))
         note("suffix", "vLLM drafts as many tokens as the tree is deep, 24, unless told");
@@ -287,6 +303,26 @@ class Importer {
     });
   }
 
+  /// SGLang says how deep drafts are, how wide, and how many tokens a step verifies: of chains the depth is their
+  /// length.
+  void resolve_steps(const std::string& proposer, const Origin& at) {
+    constexpr const char* kCount = "speculation.num_speculative_tokens";
+    if (const auto count = said_.find(kCount); count != said_.end() && count->second.counts_root)
+      count->second.value = ConfigNode::make_number(count->second.value.number - 1, at);
+    const auto width = said_.find("speculation.eagle3.width"), depth = said_.find("speculation.eagle3.depth");
+    const bool is_tree = width != said_.end() && width->second.value.number > 1;
+    if (depth != said_.end() && !is_tree) {
+      said_[kCount] = depth->second;
+      said_.erase(depth);
+    }
+    if (proposer != "draft") return;
+    for (const char* const key : {"width", "depth"})
+      if (auto said = said_.extract(fmt::format("speculation.eagle3.{}", key))) {
+        said.key() = fmt::format("speculation.draft.{}", key);
+        said_.insert(std::move(said));
+      }
+  }
+
   /// The old flags asked for a maximum and took 1 as the minimum; the new fields take one for the other, else 5.
   void resolve_ngram(const Origin& at) {
     const std::string least = "speculation.ngram.min", most = "speculation.ngram.max";
@@ -298,11 +334,16 @@ class Importer {
     note("speculation.ngram.match", "vLLM continues the first match; \"last\" is the default here");
   }
 
-  /// A path stays as written, since the file may move; a hub's name becomes a folder below PACELINE_MODELS.
+  /// A path stays as written, since the file may move, and so does what is there; a hub's name becomes a folder below
+  /// PACELINE_MODELS.
   std::string model_path(const std::string& name) {
     if (std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:")) return name;
-    const std::string folder = name.substr(name.rfind('/') + 1);
-    note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
+    std::error_code ignored;
+    if (std::filesystem::exists(name, ignored)) return name;
+    const std::string folder = name.substr(name.rfind('/', name.size() - 2) + 1);
+    const char* const models = std::getenv("PACELINE_MODELS");
+    if (!std::filesystem::exists(std::filesystem::path(models ? models : "models") / folder, ignored))
+      note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
     return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder);
   }
 

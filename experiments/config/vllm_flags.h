@@ -1,5 +1,6 @@
 #pragma once
-// A command line of vLLM as an experiment of ours: `runexp import-flags`. Pure functions.
+// A command line of vLLM or SGLang as an experiment of ours: `runexp import-flags`. Functions look for files that model
+// names name, nothing else.
 
 #include <string>
 #include <string_view>

@@ -1,9 +1,11 @@
 // Forms with one JSON object a line: paceline, jsonl, spec_bench, mt_bench, humaneval, gsm8k.
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/tokenizer/chat_template.h"
 #include "engine/util/json_io.h"
 #include "engine/util/suggest.h"
 #include "experiments/workload/records.h"
@@ -29,8 +31,10 @@ std::vector<PromptMessage> read_messages(const json& row, const Place& place) {
     check_object(list[i], name, place);
     messages.push_back({.role = string_field(list[i], "role", name + ".role", place),
                         .content = string_field(list[i], "content", name + ".content", place)});
-    if (messages.back().role.empty())
-      place.fail("field \"{}.role\" is empty: expected user, assistant or system", name);
+    const std::string& role = messages.back().role;
+    if (std::find(kChatRoles.begin(), kChatRoles.end(), role) == kChatRoles.end())
+      place.fail("field \"{}.role\" is {}: expected {}{}", name, json_literal(role), fmt::join(kChatRoles, ", "),
+                 did_you_mean(role, {kChatRoles.begin(), kChatRoles.end()}));
   }
   return messages;
 }

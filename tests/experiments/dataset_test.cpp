@@ -77,6 +77,10 @@ TEST_F(DatasetTest, ErrorsNameFileLineAndField) {
       {"{\"messages\": []}\n", "field \"messages\" is empty"},
       {"{\"messages\": [{\"role\": \"user\"}]}\n", "field \"messages[0].content\" is missing"},
       {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, 3]}\n", "field \"messages[1]\" is of type number"},
+      {"{\"messages\": [{\"role\": \"usr\", \"content\": \"a\"}]}\n",
+       "mine.jsonl:1: field \"messages[0].role\" is \"usr\": expected system, developer, user, assistant, tool (did "
+       "you "
+       "mean \"user\"?)"},
       {"{\"messages\": [{\"role\": \"u\", \"content\": \"a\"}], \"prompt\": \"x\"}\n", "has both"},
       {"{\"id\": \"a\", \"prompt\": \"x\"}\n{\"id\": \"a\", \"prompt\": \"y\"}\n",
        "mine.jsonl:2: field \"id\": \"a\" was used in line 1"},

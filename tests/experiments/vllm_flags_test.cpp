@@ -1,5 +1,7 @@
 #include "experiments/config/vllm_flags.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "experiments/config/keys/schema.h"
@@ -50,6 +52,43 @@ TEST(VllmFlags, EngineFlagsBecomeKeys) {
   EXPECT_EQ(config("python3 -m vllm.entrypoints.openai.api_server --model org/name"),
             R"({"engine":{"target":{"path":"${env:PACELINE_MODELS:-models}/name"}}})");
   EXPECT_TRUE(notes_hold("--model org/name", "nothing is downloaded"));
+}
+
+TEST(VllmFlags, WhatIsThereIsNoNameOfAHub) {
+  const test::TempDir dir;
+  std::filesystem::create_directories(dir.path() / "some" / "model");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  EXPECT_EQ(config("vllm serve some/model"), R"({"engine":{"target":{"path":"some/model"}}})");
+  EXPECT_FALSE(notes_hold("--model some/model", "nothing is downloaded"));
+  EXPECT_EQ(config("vllm serve other/model/"),
+            R"({"engine":{"target":{"path":"${env:PACELINE_MODELS:-models}/model/"}}})");
+  std::filesystem::current_path(before);
+}
+
+TEST(VllmFlags, SglangsStepsAndDraftsBecomeKeys) {
+  const std::string eagle = "--model-path ./x --speculative-algorithm EAGLE3 --speculative-draft-model-path ./y ";
+  EXPECT_EQ(import(eagle + "--speculative-num-steps 3 --speculative-eagle-topk 4 --speculative-num-draft-tokens 16")
+                .config["speculation"]
+                .dump(),
+            R"({"proposer":"eagle3","num_speculative_tokens":15,"eagle3":{"width":4,"depth":3,"path":"./y"}})");
+  EXPECT_EQ(import(eagle + "--speculative-num-steps 5 --speculative-eagle-topk 1 --speculative-num-draft-tokens 6")
+                .config["speculation"]
+                .dump(),
+            R"({"proposer":"eagle3","num_speculative_tokens":5,"eagle3":{"width":1,"path":"./y"}})");
+  EXPECT_EQ(import(eagle + "--speculative_num_draft_tokens=6").config["speculation"]["num_speculative_tokens"], 5);
+  const ConfigJson draft =
+      import(
+          "--speculative-algorithm STANDALONE --speculative-draft-model-path ./d --speculative-num-steps 4 "
+          "--speculative-eagle-topk 1")
+          .config["speculation"];
+  EXPECT_EQ(draft["proposer"], "draft");
+  EXPECT_EQ(draft["num_speculative_tokens"], 4);
+  EXPECT_EQ(draft["draft"]["path"], "./d");
+  EXPECT_EQ(import("--speculative-algorithm NGRAM --speculative-num-draft-tokens 8")
+                .config["speculation"]["num_speculative_tokens"],
+            7);
+  EXPECT_TRUE(notes_hold("--speculative-algorithm NEXTN --speculative-num-steps 3", "method NEXTN: no key here"));
 }
 
 TEST(VllmFlags, WithoutAModelTheTextSaysWhatRuns) {

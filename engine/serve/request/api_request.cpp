@@ -9,6 +9,7 @@
 
 #include "engine/serve/request/request_fields.h"
 #include "engine/text/utf8.h"
+#include "engine/tokenizer/chat_template.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
 
@@ -83,12 +84,11 @@ Json content_of(const std::string& param, const Json& content) {
 }
 
 Json message_of(const std::string& param, const Json& message) {
-  static constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
   RequestFields fields(message, param + ".");
   const auto role = fields.text("role");
-  if (!role || std::find(std::begin(kRoles), std::end(kRoles), *role) == std::end(kRoles))
+  if (!role || std::find(kChatRoles.begin(), kChatRoles.end(), *role) == kChatRoles.end())
     reject(fields.param("role"), fmt::format("{}: found {}, expected {}", fields.param("role"),
-                                             role ? json_literal(*role) : "nothing", fmt::join(kRoles, ", ")));
+                                             role ? json_literal(*role) : "nothing", fmt::join(kChatRoles, ", ")));
   Json read = {{"role", *role}};
   const Json* const content = fields.find("content");
   const Json* const calls = fields.find("tool_calls");

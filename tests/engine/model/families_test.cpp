@@ -173,6 +173,11 @@ TEST(Families, LayoutsFollowTheConfiguration) {
   EXPECT_FALSE(parse(grouped).layer(0).shares_norm);
 }
 
+TEST(Families, RefuseHeadsThatDraft) {
+  refuses(llama_like("LlamaForCausalLMEagle3", json::object()),
+          {"\"LlamaForCausalLMEagle3\" is an EAGLE-3 head", "speculation.eagle3.path"});
+}
+
 TEST(Families, RefuseWhatTheForwardPassLacks) {
   json falcon = {{"architectures", {"FalconForCausalLM"}}, {"alibi", true}};
   refuses(falcon, {"x/config.json: alibi: true: ALiBi is not supported; expected false"});

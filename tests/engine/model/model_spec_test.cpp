@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/families.h"
+#include "engine/model/model_spec_reader.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
@@ -43,6 +44,21 @@ class ModelSpecTest : public ::testing::Test {
 
   test::TempDir dir_;
 };
+
+TEST(ConfigReaderKeys, ThoseThatAreNearlyRightAreNamed) {
+  const json object = {{"rope_tetha", 5e5}, {"eos_token_id", 1}, {"n_hade", 3}, {"rms_norm_eps", 1e-5}};
+  const ConfigReader config(object, "x/config.json");
+  EXPECT_EQ(config.misspelled(), std::vector<std::string>{}) << "nobody has asked";
+  config.real("rope_theta", {0, 1e9}, 1e4), config.has("rms_norm_eps"), config.has("n_head");
+  config.has("eos_token_id"), config.has("bos_token_id");
+  EXPECT_EQ(config.misspelled(),
+            std::vector<std::string>{"x/config.json: rope_tetha is not known (did you mean \"rope_theta\"?)"});
+  const json heads = {{"num_atention_heads", 4}};
+  expect_error(ExitCode::usage,
+               {"num_attention_heads is missing; expected an integer", "; found \"num_atention_heads\""}, [&] {
+                 ConfigReader(heads, "x").integer("num_attention_heads", {1, 9});
+               });
+}
 
 TEST_F(ModelSpecTest, DefaultsAreThoseOfTheFamily) {
   const ModelSpec spec = load(test::tiny_llama_config());
