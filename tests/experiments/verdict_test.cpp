@@ -492,6 +492,27 @@ TEST(VerdictCautions, IntervalsAreSaidToBeOfTimingOnly) {
   EXPECT_FALSE(holds(verdict(run_of({plain({100}), ngram(3, {150})})), "Intervals cover")) << "there are none";
 }
 
+TEST(VerdictCautions, RepeatedPromptsAreCounted) {
+  RunResult run = run_of({plain(kSlow), ngram(3, kFast)});
+  for (CellResult& cell : run.cells)
+    for (auto& repetition : cell.repetitions) repetition.requests.resize(5, repetition.requests.front());
+  run.workload.prompts = 5;
+  EXPECT_FALSE(holds(verdict(run), "flatters what remembers"));
+  run.workload.prompts = 2;
+  const std::string text = verdict(run);
+  EXPECT_TRUE(holds(text, "2 prompts for 5 requests: each is sent 2 or 3 times, which flatters what remembers texts"));
+  EXPECT_TRUE(holds(text, "workload.requests=2 sends each once"));
+  EXPECT_TRUE(holds(text, "all repetitions send the same 2 prompts"));
+  const auto leads = [&] {
+    const std::vector<std::string> headline = make_verdict(run, summarize(run)).headline;
+    return std::ranges::any_of(headline,
+                               [](const std::string& said) { return holds(said, "2 prompts for 5 requests"); });
+  };
+  EXPECT_FALSE(leads());
+  run.cells[1].axes.proposer = "suffix";
+  EXPECT_TRUE(leads()) << "where a proposer remembers texts";
+}
+
 TEST(Verdict, BoundsAreToldAndNeverRanked) {
   const auto of = [](const char* proposer, int k, std::vector<double> rates) {
     return cell_of(fmt::format("{}{}", proposer, k), {.proposer = proposer, .num_speculative_tokens = k}, rates);

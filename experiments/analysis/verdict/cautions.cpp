@@ -223,6 +223,27 @@ std::vector<std::string> unreached_texts(const VerdictView& view) {
   return texts;
 }
 
+std::string repeated_prompts_text(const VerdictView& view) {
+  const int64_t prompts = view.run().workload.prompts;  // 0: not known
+  int64_t requests = 0;
+  for (const CellSummary* const s : cells_that_ran(view))
+    if (s->repetitions > 0) requests = std::max(requests, std::ssize(view.cell(*s).repetitions.front().requests));
+  if (prompts == 0 || requests <= prompts) return "";
+  const int64_t least = requests / prompts, most = (requests + prompts - 1) / prompts;
+  return fmt::format(
+      "{} for {}: each is sent {} times, which flatters what remembers texts (suffix, cascade, prefix caching); "
+      "workload.requests={} sends each once.",
+      counted(prompts, "prompt"), counted(requests, "request"),
+      least == most ? std::to_string(least) : fmt::format("{} or {}", least, most), prompts);
+}
+
+bool remembers_texts(const VerdictView& view) {
+  return std::ranges::any_of(cells_that_ran(view), [&](const CellSummary* s) {
+    const std::string& proposer = view.cell(*s).axes.proposer;
+    return proposer == "suffix" || proposer == "cascade";
+  });
+}
+
 void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   add_certificates(view, out);
   const auto add = [&out](std::string text, bool bad = false) {
@@ -230,7 +251,8 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   };
   if (view.summary().finished())  // else said with how far it came
     for (const std::string& text : missing_baseline_texts(view)) add(text + ": their gain is not known.", true);
-  int64_t oversubscribed = 0, random = 0, older = 0, prompts = 0, without_baseline = 0;
+  int64_t oversubscribed = 0, random = 0, older = 0, requests = 0, without_baseline = 0;
+  bool repeats = false;
   int fewest = std::numeric_limits<int>::max(), most = 0;
   double most_degenerate = 0;
   const std::vector<const CellSummary*> ran = cells_that_ran(view);
@@ -241,7 +263,8 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
     random += cell.random_weights ? 1 : 0;
     const bool is_served = s->repetitions > 0 && cell.repetitions.front().client;
     older += s->repetitions > 0 && !s->passes && !is_served ? 1 : 0;
-    if (s->repetitions > 1) prompts = std::max(prompts, std::ssize(cell.repetitions.front().requests));
+    if (s->repetitions > 0) requests = std::max(requests, std::ssize(cell.repetitions.front().requests));
+    repeats |= s->repetitions > 1;
     fewest = std::min(fewest, s->repetitions);
     most = std::max(most, s->repetitions);
     most_degenerate = std::max(most_degenerate, s->degenerate_share.value_or(0));
@@ -274,9 +297,11 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   if (most_degenerate > 0.1)
     add(fmt::format("Up to {} of the outputs end in a loop, which flatters every proposer.",
                     percent_text(most_degenerate)));
-  if (prompts > 0)
+  if (const std::string text = repeated_prompts_text(view); !text.empty() && !remembers_texts(view)) add(text);
+  const int64_t prompts = view.run().workload.prompts;  // 0: not known
+  if (repeats && requests > 0)
     add(fmt::format("Intervals cover timing noise, not prompts: all repetitions send the same {}.",
-                    counted(prompts, "prompt")));
+                    counted(prompts > 0 ? std::min(prompts, requests) : requests, "prompt")));
 }
 
 }  // namespace paceline

@@ -19,6 +19,10 @@ std::vector<std::string> certified_texts(const VerdictView& view);
 /// Which concurrencies name cells that never had as many requests at once, and what they had.
 std::vector<std::string> unreached_texts(const VerdictView& view);
 
+/// That prompts are fewer than requests; empty: they are not. Whether a proposer ran that gains from it.
+std::string repeated_prompts_text(const VerdictView& view);
+bool remembers_texts(const VerdictView& view);
+
 /// Certificates that failed or are missing, then what to distrust.
 void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out);
 

@@ -558,6 +558,8 @@ RunVerdict make_verdict(const VerdictView& view) {
              : "Nothing was measured.");
   lead_and_tell(VerdictKind::best, std::move(speeds));
   if (out.validity.is_valid()) lead(validity_text(view, out.validity));
+  if (const std::string text = repeated_prompts_text(view); !text.empty() && remembers_texts(view))
+    lead_and_tell(VerdictKind::caution, {text});
   lead_and_tell(VerdictKind::caution, unreached_texts(view));
   tell(VerdictKind::best, gainers_texts(view));
   tell(VerdictKind::best, source_texts(view));
