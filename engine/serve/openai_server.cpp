@@ -165,6 +165,9 @@ void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exc
       {"POST", "/reset_prefix_cache",
        [](OpenAiServer& s, HttpRequest, Exchange e) { s.reset_prefix_cache(std::move(e)); }},
   };
+  constexpr std::string_view kModel = "/v1/models/";
+  if (request.method == "GET" && request.path().starts_with(kModel))
+    return tell_model(std::string(request.path().substr(kModel.size())), *exchange);
   const Route* other_method = nullptr;
   for (const Route& route : kRoutes) {
     if (route.path != request.path()) continue;
@@ -361,17 +364,25 @@ void OpenAiServer::tell_health(HttpExchange& exchange) {
   exchange.reply({.body = "{}"});
 }
 
+Json OpenAiServer::model_card(const std::string& name) const {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", started_},
+          {"owned_by", "paceline"},
+          {"root", model_.names.front()},
+          {"parent", nullptr},
+          {"max_model_len", loop_->limits().max_model_len}};
+}
+
 void OpenAiServer::tell_models(HttpExchange& exchange) {
   Json models = Json::array();
-  for (const std::string& name : model_.names)
-    models.push_back({{"id", name},
-                      {"object", "model"},
-                      {"created", started_},
-                      {"owned_by", "paceline"},
-                      {"root", model_.names.front()},
-                      {"parent", nullptr},
-                      {"max_model_len", loop_->limits().max_model_len}});
+  for (const std::string& name : model_.names) models.push_back(model_card(name));
   exchange.reply(json_reply({{"object", "list"}, {"data", std::move(models)}}));
+}
+
+void OpenAiServer::tell_model(const std::string& name, HttpExchange& exchange) {
+  const bool is_known = std::find(model_.names.begin(), model_.names.end(), name) != model_.names.end();
+  exchange.reply(is_known ? json_reply(model_card(name)) : error_reply(unknown_model(name, model_.names)));
 }
 
 void OpenAiServer::tell_metrics(std::shared_ptr<HttpExchange> exchange) {

@@ -91,7 +91,9 @@ class OpenAiServer {
   void cancel_rest(OpenRequest& request);
   void end_if_over(const std::shared_ptr<OpenRequest>& request);
   void tell_health(HttpExchange& exchange);
+  nlohmann::ordered_json model_card(const std::string& name) const;
   void tell_models(HttpExchange& exchange);
+  void tell_model(const std::string& name, HttpExchange& exchange);
   void tell_metrics(std::shared_ptr<HttpExchange> exchange);
   void reset_prefix_cache(std::shared_ptr<HttpExchange> exchange);
   /// The body on the text thread, its answer from there.

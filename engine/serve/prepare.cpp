@@ -48,12 +48,14 @@ int output_of(const std::vector<int32_t>& prompt, const GenerationRequest& reque
                                             : std::min<int64_t>(kDefaultMaxTokens, room);
   if (room < 1 || wanted > room)
     throw ApiError{
-        .message = request.max_tokens && room >= 1
-                       ? fmt::format("max_tokens: {} beside a prompt of {} tokens; this model's context is {} "
-                                     "tokens, which leaves {}",
-                                     wanted, length, limits.max_model_len, room)
-                       : fmt::format("{}: found {} tokens, this model's context is {} with at least one of output",
-                                     param, length, limits.max_model_len),
+        .message =
+            request.max_tokens && room >= 1
+                ? fmt::format("max_tokens: {} beside a prompt of {} tokens; this model's context is {} "
+                              "tokens, which leaves {}",
+                              wanted, length, limits.max_model_len, room)
+                : fmt::format(
+                      "{}: found {} tokens, this model's context is {}, of which one at least is left for output",
+                      param, length, limits.max_model_len),
         .param = request.max_tokens && room >= 1 ? "max_tokens" : param,
         .code = "context_length_exceeded"};
   return int(wanted);

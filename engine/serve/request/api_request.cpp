@@ -14,6 +14,14 @@
 #include "engine/util/printable.h"
 
 namespace paceline {
+
+ApiError unknown_model(const std::string& name, const std::vector<std::string>& served) {
+  return {.status = 404,
+          .message = fmt::format("model: found {}, served is {}", json_literal(name), fmt::join(served, ", ")),
+          .param = "model",
+          .code = "model_not_found"};
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -140,11 +148,7 @@ void check_model(RequestFields& fields, const RequestRules& rules) {
   const auto model = fields.text("model");
   if (!model || std::find(rules.model_names.begin(), rules.model_names.end(), *model) != rules.model_names.end())
     return;
-  throw ApiError{
-      .status = 404,
-      .message = fmt::format("model: found {}, served is {}", json_literal(*model), fmt::join(rules.model_names, ", ")),
-      .param = "model",
-      .code = "model_not_found"};
+  throw unknown_model(*model, rules.model_names);
 }
 
 std::vector<std::string> texts_of(const char* name, const Json& value, int64_t most, int64_t most_bytes) {

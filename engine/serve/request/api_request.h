@@ -19,6 +19,9 @@
 
 namespace paceline {
 
+/// 404: none of those served is called so.
+ApiError unknown_model(const std::string& name, const std::vector<std::string>& served);
+
 /// What a request is checked against.
 struct RequestRules {
   ServeLimits limits = {};

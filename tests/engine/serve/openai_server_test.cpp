@@ -242,6 +242,10 @@ TEST(OpenAiServer, RoutesMethodsAndModels) {
   EXPECT_EQ(rig.ask("GET", "/health").status, 200);
   EXPECT_EQ(rig.ask("GET", "/version").body, R"({"version":"1.2.3"})");
   EXPECT_EQ(Json::parse(rig.ask("GET", "/v1/models").body)["data"][0]["id"], "fake");
+  EXPECT_EQ(Json::parse(rig.ask("GET", "/v1/models/fake").body)["id"], "fake");
+  const auto other = rig.ask("GET", "/v1/models/other");
+  EXPECT_EQ(other.status, 404);
+  EXPECT_EQ(Json::parse(other.body)["error"]["code"], "model_not_found") << other.body;
   EXPECT_EQ(rig.ask("POST", "/reset_prefix_cache").status, 200);
   EXPECT_EQ(rig.ask("GET", "/v1/nothing").status, 404);
   const auto method = rig.ask("GET", "/v1/completions");
