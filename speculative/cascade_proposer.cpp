@@ -150,6 +150,7 @@ ProposerEntry cascade_entry() {
                   proposer_option("min_score", &CascadeOptions::min_score, {.min = 0, .max = 1},
                                   "A stage that scores its drafts is confident from this score of the first on; one "
                                   "without scores always is.")},
+      .remembers_texts = true,
       .stages =
           [](const std::any& options) { return split_at_commas(std::any_cast<const CascadeOptions&>(options).stages); },
       .find_conflict =

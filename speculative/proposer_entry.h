@@ -185,7 +185,8 @@ struct ProposerEntry {
   std::vector<ProposerOption> options = {};
   SecondModelNeed second_model = {};
   DraftBound bound = DraftBound::none;
-  bool replays = false;  // drafts of a run, for its requests alone
+  bool replays = false;          // drafts of a run, for its requests alone
+  bool remembers_texts = false;  // may draft from the answers to earlier requests
   /// The proposers that it is made of, by name, those that are not on the list among them. Null: it is none's.
   std::vector<std::string_view> (*stages)(const std::any& options) = nullptr;
   /// Null: no options can contradict each other.

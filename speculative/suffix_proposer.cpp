@@ -64,6 +64,7 @@ ProposerEntry suffix_entry() {
                                   "repetition, or also those of earlier repetitions of the cell."),
                   proposer_option("requests", &SuffixOptions::requests, {.min = 1, .max = 1000000, .unit = "requests"},
                                   "Answers that are kept, the newest; void with store request.")},
+      .remembers_texts = true,
       .form = [](const std::any& options) -> DraftForm {
         return {.width = std::any_cast<const SuffixOptions&>(options).branches ? 2 : 1, .option = "branches"};
       },

@@ -137,11 +137,11 @@ void check_same_subject(const FoundBaseline& baseline, const LoadedConfig& loade
   }
   const bool has_profile = before.profile != now.profile && std::find(loaded.profiles.begin(), loaded.profiles.end(),
                                                                       before.profile) != loaded.profiles.end();
+  const std::string was = described(before), is = described(now);
   fail(ExitCode::usage,
-       "{} is of {}, this is {}: {}; {}name a baseline with --baseline, or make one with --baseline FILE "
-       "--update-baseline",
-       baseline.name, described(before), described(now), fmt::join(differences, "; "),
-       has_profile ? fmt::format("add --profile {}, ", before.profile) : "");
+       "{} is of {}: {}; {}name a baseline with --baseline, or make one with --baseline FILE --update-baseline",
+       baseline.name, was == is ? "other settings" : fmt::format("{}, this is {}", was, is),
+       fmt::join(differences, "; "), has_profile ? fmt::format("add --profile {}, ", before.profile) : "");
 }
 
 /// Writes the baseline, or says why not.

@@ -15,6 +15,7 @@
 #include "experiments/analysis/statistics/noise.h"
 #include "experiments/analysis/verdict/parts.h"
 #include "experiments/client/openai_client.h"
+#include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
@@ -239,8 +240,8 @@ std::string repeated_prompts_text(const VerdictView& view) {
 
 bool remembers_texts(const VerdictView& view) {
   return std::ranges::any_of(cells_that_ran(view), [&](const CellSummary* s) {
-    const std::string& proposer = view.cell(*s).axes.proposer;
-    return proposer == "suffix" || proposer == "cascade";
+    const ProposerEntry* const proposer = find_proposer(view.cell(*s).axes.proposer);
+    return proposer && proposer->remembers_texts;
   });
 }
 

@@ -132,12 +132,12 @@ std::string flips_of_run(const RunResult& run) {
   return flips ? fmt::format("{}, {}", run.info.numerics, flips_text(*flips)) : "";
 }
 
-/// "28 cells: 5 done (2 with fewer repetitions than asked for), 1 failed, 22 skipped (20 not run)"
+/// "28 cells: 5 done (2 with fewer repetitions than asked for), 1 failed, 2 skipped, 20 not run"
 std::string counts_text(const RunSummary& summary) {
   std::string text = fmt::format("{}: {} done", counted(int64_t(summary.cells.size()), "cell"), summary.done);
   if (summary.partial > 0) text += fmt::format(" ({} with fewer repetitions than asked for)", summary.partial);
-  text += fmt::format(", {} failed, {} skipped", summary.failed, summary.skipped);
-  return summary.not_run > 0 ? text + fmt::format(" ({} not run)", summary.not_run) : text;
+  text += fmt::format(", {} failed, {} skipped", summary.failed, summary.skipped - summary.not_run);
+  return summary.not_run > 0 ? text + fmt::format(", {} not run", summary.not_run) : text;
 }
 
 }  // namespace
