@@ -1,5 +1,6 @@
 // What the verdict claims, and what it must not: on cells whose speeds are set by hand.
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/metrics/cell_ratio.h"
@@ -189,6 +190,28 @@ TEST(VerdictPaysNot, IsNotSaidWhereACellIsShownToBeFaster) {
       "ngram is not significantly faster. Best cell by the lower end of its interval: tp1 pp1 ngram k=5, 1.00× ["))
       << none;
   EXPECT_TRUE(holds(none, "highest tok/s: tp1 pp1 ngram k=7, 1.79× [")) << none;
+}
+
+// Who reads the first lines alone must not serve all loads as one of them wants it.
+TEST(VerdictFastest, AnotherLoadThatWantsAnotherSetUpLeads) {
+  const auto headline = [](std::vector<CellResult> at_four) {
+    std::vector<CellResult> cells = {plain(kSlow), ngram(3, {180, 181, 179}), ngram(5, kSlow)};
+    for (CellResult& cell : at_four) {
+      cell.id += "_c4";
+      cell.axes.concurrency = 4;
+      cell.baseline_id = "plain_c4";
+      for (RepetitionResult& repetition : cell.repetitions) repetition.requests.resize(4, repetition.requests.front());
+      cells.push_back(cell);
+    }
+    const RunResult run = run_of(cells);
+    return fmt::format("{}", fmt::join(make_verdict(run, summarize(run)).headline, "\n"));
+  };
+  const std::string other = headline({plain(kSlow), ngram(3, kSlow), ngram(5, kFast)});
+  EXPECT_TRUE(holds(other, "Fastest at concurrency 1: tp1 pp1 ngram k=3")) << other;
+  EXPECT_TRUE(holds(other, "Fastest at concurrency 4: tp1 pp1 ngram k=5")) << other;
+  const std::string same = headline({plain(kSlow), ngram(3, kFast), ngram(5, kSlow)});
+  EXPECT_TRUE(holds(same, "Fastest at concurrency 1: tp1 pp1 ngram k=3")) << same;
+  EXPECT_FALSE(holds(same, "at concurrency 4: tp1")) << same;
 }
 
 // Requests of another length are other work: their rates stand in sentences of their own.

@@ -154,14 +154,26 @@ const Pick* telling_pick(const VerdictView& view) {
 
 using Texts = std::vector<std::string>;
 
-/// For each load that is ranked by rate the best cell, that of the telling pick first. Nothing of one that leads by
-/// chance but that: what its proposers do not show is said of each.
+/// Another load that is ranked by rate, whose best cell is of another kind than the telling pick's: who serves one load
+/// would serve the other in another way. Null: there is none, or it leads by chance.
+const Pick* other_pick(const VerdictView& view) {
+  const Pick* const telling = telling_pick(view);
+  if (!telling) return nullptr;
+  for (const Pick& pick : view.picks())
+    if (pick.kind == PickKind::throughput && &pick != telling && !leads_by_chance(view, pick) &&
+        view.marked_label(pick.best()) != view.marked_label(telling->best()))
+      return &pick;
+  return nullptr;
+}
+
+/// For each load that is ranked by rate the best cell, that of the telling pick first; that of the other pick is not
+/// among them. Nothing of one that leads by chance but that: what its proposers do not show is said of each.
 Texts fastest_texts(const VerdictView& view) {
   Texts texts;
-  const Pick* const telling = telling_pick(view);
+  const Pick *const telling = telling_pick(view), *const other = other_pick(view);
   if (telling) texts.push_back(fastest_text(view, *telling));
   for (const Pick& pick : view.picks())
-    if (pick.kind == PickKind::throughput && &pick != telling && !leads_by_chance(view, pick))
+    if (pick.kind == PickKind::throughput && &pick != telling && &pick != other && !leads_by_chance(view, pick))
       texts.push_back(fastest_text(view, pick));
   return texts;
 }
@@ -566,6 +578,7 @@ RunVerdict make_verdict(const VerdictView& view) {
   tell(VerdictKind::best, ties_texts(view));
   lead_and_tell(VerdictKind::best, goodput_texts(view));
   lead_and_tell(VerdictKind::caution, saturation_texts(view));
+  if (const Pick* const other = other_pick(view)) lead_and_tell(VerdictKind::best, {fastest_text(view, *other)});
   lead_and_tell(VerdictKind::best, crossover_texts(view, /*decided=*/true));
   tell(VerdictKind::best, crossover_texts(view, /*decided=*/false));
   tell(VerdictKind::best, stated_texts(view));
