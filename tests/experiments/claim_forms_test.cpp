@@ -194,8 +194,8 @@ TEST(ClaimForms, TheBestCellTiesAndCrossoversAreThoseOfTheClaims) {
   std::vector<std::string> shown;
   for (const json& point : crossovers[0].at("points")) shown.push_back(point.at("shown"));
   EXPECT_EQ(shown, (std::vector<std::string>{"faster", "inconclusive", "slower"}));
-  forms.expect_in_all("tp1 pp1 ngram, at its best k, pays at c=1 (1.50×), loses at c=16 (0.60×); not decided at c=4 (");
-  EXPECT_TRUE(holds(section_of(forms.page, "heat"), "pays at c=1 (1.50×), loses at c=16 (0.60×)"));
+  forms.expect_in_all("tp1 pp1 ngram pays at c=1 (k=3: 1.50×), loses at c=16 (k=3: 0.60×); not decided at c=4 (");
+  EXPECT_TRUE(holds(section_of(forms.page, "heat"), "pays at c=1 (k=3: 1.50×), loses at c=16 (k=3: 0.60×)"));
 }
 
 TEST(ClaimForms, OpenLoopsAreClaimedByLatency) {

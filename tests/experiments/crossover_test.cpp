@@ -102,9 +102,8 @@ std::vector<std::string> crossovers_of(const RunResult& run) {
 TEST(ConcurrencyCrossovers, FollowTheCellsOfAPlacement) {
   const std::vector<std::string> texts = crossovers_of(run_with({1.8, 1, 0.5}));
   ASSERT_EQ(texts.size(), 1u);
-  EXPECT_TRUE(
-      texts[0].starts_with("tp1 pp1 ngram, at its best k, pays at c=1 (1.80×), loses at c=16 (0.50×); not decided "
-                           "at c=4 ("))
+  EXPECT_TRUE(texts[0].starts_with(
+      "tp1 pp1 ngram pays at c=1 (k=1: 1.80×), loses at c=16 (k=1: 0.50×); not decided at c=4 (k="))
       << texts[0];
   const RunResult run = run_with({1.8, 1, 0.5});
   EXPECT_EQ(std::ranges::count(test::sentences(run), texts[0] + "."), 1)
@@ -115,15 +114,16 @@ TEST(ConcurrencyCrossovers, FollowTheCellsOfAPlacement) {
 TEST(ConcurrencyCrossovers, LosesOnlyWhereEveryKLosesAndPaysWhereOneIsShownTo) {
   const std::vector<std::string> open = crossovers_of(run_with({1.8, 1, 1}, 3, 0.5));
   ASSERT_EQ(open.size(), 1u);
-  EXPECT_TRUE(test::holds(open[0], "pays at c=1 (1.80×); not decided at c=4 (")) << open[0];
+  EXPECT_TRUE(test::holds(open[0], "pays at c=1 (k=3: 1.80×); not decided at c=4 (")) << open[0];
   EXPECT_FALSE(test::holds(open[0], "loses")) << "k = 3 is not shown to lose: " << open[0];
   // The largest estimate, of k = 1 and 5, scatters; that of k = 3 is smaller and shown.
   const std::vector<std::string> pays = crossovers_of(run_with({1.03, 1.03, 1.03}, 3, 1));
   ASSERT_EQ(pays.size(), 1u);
-  EXPECT_TRUE(test::holds(pays[0], "pays at c=1 (1.03×), c=4 (1.03×) and c=16 (1.03×)")) << pays[0];
+  EXPECT_TRUE(test::holds(pays[0], "pays at c=1 (k=3: 1.03×), c=4 (k=3: 1.03×) and c=16 (k=3: 1.03×)")) << pays[0];
   const std::vector<std::string> little = crossovers_of(run_with({1.01, 1.01, 1.01}, 3, 1));
   ASSERT_EQ(little.size(), 1u);
-  EXPECT_TRUE(test::holds(little[0], "is not decided at c=1 (1.01×), c=4 (1.01×) and c=16 (1.01×)")) << little[0];
+  EXPECT_TRUE(test::holds(little[0], "is not decided at c=1 (k=3: 1.01×), c=4 (k=3: 1.01×) and c=16 (k=3: 1.01×)"))
+      << little[0];
 }
 
 }  // namespace

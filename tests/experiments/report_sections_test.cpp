@@ -109,9 +109,8 @@ TEST(ReportSections, TheHeatMapTellsItsNumbersAndWhereGainsEnd) {
   EXPECT_EQ(count(section, "×</td>") + count(section, "× ?</td>") + count(section, "× °</td>"), 48u);
   EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"s4\"[^>]*>0\\.[0-9]+×")));
   EXPECT_TRUE(std::regex_search(section, std::regex("<td class=\"f[1-4]\"[^>]*>[1-9]\\.[0-9]+×")));
-  EXPECT_TRUE(
-      std::regex_search(section, std::regex("tp1 pp1 draft, at its best k, pays at c=1 \\([0-9.]+×\\), loses at "
-                                            "c=8 \\(0\\.[0-9]+×\\)\\.")))
+  EXPECT_TRUE(std::regex_search(section, std::regex("tp1 pp1 draft pays at c=1 \\(k=[0-9]: [0-9.]+×\\), loses at "
+                                                    "c=8 \\(k=[0-9]: 0\\.[0-9]+×\\)\\.")))
       << section;
 }
 

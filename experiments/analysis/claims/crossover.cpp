@@ -44,24 +44,25 @@ std::string name_without_length(const CellResult& cell) {
 constexpr std::string_view kStatedLength[] = {"speculation.synthetic.acceptance_length"};
 
 /// Another k at the same place of the axis.
-void add_to(CrossoverClaim::Point& point, const Claim& gain) {
+void add_to(CrossoverClaim::Point& point, const Claim& gain, int k) {
   if (gain.shown == Outcome::faster || point.shown == Outcome::faster)
     point.shown = Outcome::faster;
   else if (gain.shown != Outcome::slower)
     point.shown = Outcome::inconclusive;
   if (!begins_higher(gain.ratio, point.ratio)) return;
   point.cell = gain.cell;
+  point.k = k;
   point.ratio = gain.ratio;
 }
 
-void add_to(CrossoverClaim& claim, double at, const Claim& gain) {
+void add_to(CrossoverClaim& claim, double at, const Claim& gain, int k) {
   const auto after = std::find_if(claim.points.begin(), claim.points.end(), [&](const auto& p) { return p.at > at; });
   const bool is_known =
       claim.axis == CrossoverClaim::Axis::concurrency && after != claim.points.begin() && std::prev(after)->at == at;
   if (is_known)
-    add_to(*std::prev(after), gain);
+    add_to(*std::prev(after), gain, k);
   else
-    claim.points.insert(after, {.at = at, .cell = gain.cell, .ratio = gain.ratio, .shown = gain.shown});
+    claim.points.insert(after, {.at = at, .cell = gain.cell, .k = k, .ratio = gain.ratio, .shown = gain.shown});
 }
 
 /// By what the cells of each have in common, in the order of the plan.
@@ -76,7 +77,7 @@ void add_concurrency(const VerdictView& view, const Claim& gain, Sets& sets) {
   if (!claim.points.empty())
     claim.has_several_k |=
         view.cell(*claim.points.front().cell).axes.num_speculative_tokens != cell.axes.num_speculative_tokens;
-  add_to(claim, cell.axes.concurrency, gain);
+  add_to(claim, cell.axes.concurrency, gain, cell.axes.num_speculative_tokens.value_or(0));
 }
 
 void add_stated(const VerdictView& view, const LoadGroup& group, const Claim& gain, Sets& sets) {
@@ -88,7 +89,7 @@ void add_stated(const VerdictView& view, const LoadGroup& group, const Claim& ga
                       .over = gain.over,
                       .points = {}};
   CrossoverClaim& claim = sets.emplace(asked_without(cell, kStatedLength), std::move(made)).first->second;
-  add_to(claim, *gain.cell->mean_acceptance_length, gain);
+  add_to(claim, *gain.cell->mean_acceptance_length, gain, cell.axes.num_speculative_tokens.value_or(0));
 }
 
 }  // namespace
@@ -137,11 +138,11 @@ std::string crossover_text(const CrossoverClaim& claim) {
   std::vector<Outcome> outcomes;
   for (const CrossoverClaim::Point& point : claim.points) {
     const std::string at = is_load ? fmt::format("c={}", int(point.at)) : fmt::format("AL {:.2f}", point.at);
-    names.push_back(fmt::format("{} ({:.2f}×)", at, point.ratio.ratio));
+    const std::string k = claim.has_several_k ? fmt::format("k={}: ", point.k) : "";
+    names.push_back(fmt::format("{} ({}{:.2f}×)", at, k, point.ratio.ratio));
     outcomes.push_back(point.shown);
   }
-  return fmt::format("{}{} {}", claim.name, claim.has_several_k ? ", at its best k," : "",
-                     crossover_text(outcomes, names));
+  return fmt::format("{} {}", claim.name, crossover_text(outcomes, names));
 }
 
 }  // namespace paceline

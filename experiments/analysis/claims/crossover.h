@@ -19,6 +19,7 @@ struct CrossoverClaim {
   struct Point {
     double at = 0;
     const CellSummary* cell = nullptr;      // of several k the one whose interval begins highest
+    int k = 0;                              // its
     RatioInterval ratio;                    // its
     Outcome shown = Outcome::inconclusive;  // of several k faster where one is, slower where all are
   };
@@ -41,8 +42,8 @@ std::vector<CrossoverClaim> make_crossovers(const VerdictView& view);
 /// axis, which names[i] names. Names every point, or the ends of five or more that follow each other.
 std::string crossover_text(std::span<const Outcome> outcomes, std::span<const std::string> names);
 
-/// "tp1 pp2 ngram, at its best k, pays at c=1 (1.80×), loses at c=16 (0.91×)", "tp1 pp1 draft k=5 loses at AL 3.00
-/// (0.90×), pays at AL 6.00 (1.40×)", without a full stop.
+/// "tp1 pp2 ngram pays at c=1 (k=5: 1.80×), loses at c=16 (k=3: 0.91×)" of several k, "tp1 pp1 draft k=5 loses at
+/// AL 3.00 (0.90×), pays at AL 6.00 (1.40×)", without a full stop.
 std::string crossover_text(const CrossoverClaim& claim);
 
 }  // namespace paceline
