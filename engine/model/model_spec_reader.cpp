@@ -140,7 +140,7 @@ const json& ConfigReader::value(std::string_view key) const { return *find(key);
 std::vector<std::string> ConfigReader::misspelled() const {
   std::vector<std::string> found;
   for (const auto& [key, ignored] : object_->items()) {
-    if (asked_->contains(key)) continue;
+    if (asked_->contains(key) || key.starts_with('_')) continue;
     for (const std::string& asked : *asked_)
       if (!object_->contains(asked) && are_near(key, asked))
         found.push_back(fmt::format("{} is not known (did you mean {}?)", where(key), json_literal(asked)));

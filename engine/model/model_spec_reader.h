@@ -52,7 +52,7 @@ class ConfigReader {
   const std::string& source() const { return source_; }
 
   /// "rope_tetha is not known (did you mean \"rope_theta\"?)": of each key that nobody asked for, where one that was
-  /// asked for in vain is spelled nearly so.
+  /// asked for in vain is spelled nearly so. Not of those with '_' before them, which are nobody's.
   std::vector<std::string> misspelled() const;
 
  private:

@@ -46,7 +46,8 @@ class ModelSpecTest : public ::testing::Test {
 };
 
 TEST(ConfigReaderKeys, ThoseThatAreNearlyRightAreNamed) {
-  const json object = {{"rope_tetha", 5e5}, {"eos_token_id", 1}, {"n_hade", 3}, {"rms_norm_eps", 1e-5}};
+  const json object = {
+      {"rope_tetha", 5e5}, {"_rope_theta", 1}, {"eos_token_id", 1}, {"n_hade", 3}, {"rms_norm_eps", 1e-5}};
   const ConfigReader config(object, "x/config.json");
   EXPECT_EQ(config.misspelled(), std::vector<std::string>{}) << "nobody has asked";
   config.real("rope_theta", {0, 1e9}, 1e4), config.has("rms_norm_eps"), config.has("n_head");
