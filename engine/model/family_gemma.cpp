@@ -75,7 +75,8 @@ void parse_gemma3_ropes(const ConfigReader& config, ModelSpec& spec) {
   spec.window_rope.theta = config.real("rope_local_base_freq", kTheta, kWindowTheta);
   const auto parameters = config.object("rope_parameters");
   if (!parameters || !parameters->has("full_attention")) {
-    if (!config.has("rope_theta")) spec.rope.theta = kFullTheta;
+    const auto scaling = parameters ? parameters : config.object("rope_scaling");
+    if (!config.has("rope_theta") && !(scaling && scaling->has("rope_theta"))) spec.rope.theta = kFullTheta;
     return;
   }
   const auto rope_of = [&](const ConfigReader& rope, double theta) {
@@ -110,11 +111,16 @@ ModelSpec parse_gemma3_text(const ConfigReader& config) {
                          {"intermediate_size", 9216}, {"num_hidden_layers", 26},
                          {"num_attention_heads", 8},  {"num_key_value_heads", 4},
                          {"head_dim", 256},           {"max_position_embeddings", 131'072}};
-  text.update(config.value("text_config"));
-  if (!config.boolean("tie_word_embeddings", true) || !written->boolean("tie_word_embeddings", true))
-    fail(ExitCode::usage, "{}: false: a head of its own is not supported; expected true",
-         (config.has("tie_word_embeddings") ? config : *written).where("tie_word_embeddings"));
-  return parse_gemma3(ConfigReader(text, config.source(), "text_config"));
+  for (const auto& [key, value] : config.value("text_config").items())
+    if (!value.is_null()) text[key] = value;
+  for (const ConfigReader* const reader : {&config, &*written})
+    if (!reader->boolean("tie_word_embeddings", true))
+      fail(ExitCode::usage, "{}: false: a head of its own is not supported; expected true",
+           reader->where("tie_word_embeddings"));
+  const ConfigReader filled(text, config.source(), "text_config");
+  ModelSpec spec = parse_gemma3(filled);
+  warn_of_misspelled(filled.misspelled(config.value("text_config")));
+  return spec;
 }
 
 // --- GGUF files: norms with their 1 added, the embedding as it was --------------------------------------------------

@@ -3,9 +3,10 @@
 
 #include "engine/model/families.h"
 
-#define PACELINE_FAMILIES(family)                                                                        \
-  family(llama) family(mistral) family(qwen2) family(qwen3) family(phi3) family(stablelm) family(gemma2) \
-      family(gemma3) family(gemma3_text) family(falcon) family(gpt2) family(gpt_bigcode) family(gpt_neox) family(opt)
+#define PACELINE_FAMILIES(family)                                                                           \
+  family(llama) family(mistral) family(ministral) family(qwen2) family(qwen3) family(phi3) family(stablelm) \
+      family(gemma2) family(gemma3) family(gemma3_text) family(falcon) family(gpt2) family(gpt_bigcode)     \
+          family(gpt_neox) family(opt)
 
 namespace paceline {
 

@@ -34,7 +34,8 @@ int window_of(const ConfigReader& config) {
 
 ModelSpec parse_mistral(const ConfigReader& config) {
   ModelSpec spec = llama_like(config);
-  set_windows(config, window_of(config), spec, [](int) { return true; });  // layer_types: Ministral's
+  // with layer_types it is a Ministral, by whatever name, as for AutoConfig
+  if (const int window = window_of(config); window > 0) set_windows(config, window, spec, [](int) { return true; });
   return spec;
 }
 
@@ -86,6 +87,7 @@ constexpr GgufFamily kQwen3Gguf{"qwen3", "qwen3", kGgufLlamaKeys, complete_qwen3
 
 Family llama_family() { return {"LlamaForCausalLM", "llama", parse_llama, &kLlamaGguf}; }
 Family mistral_family() { return {"MistralForCausalLM", "mistral", parse_mistral, &kLlamaGguf}; }
+Family ministral_family() { return {"MinistralForCausalLM", "mistral", parse_mistral, &kLlamaGguf}; }
 Family qwen2_family() { return {"Qwen2ForCausalLM", "qwen2", parse_qwen2, &kQwen2Gguf}; }
 Family qwen3_family() { return {"Qwen3ForCausalLM", "qwen3", parse_qwen3, &kQwen3Gguf}; }
 

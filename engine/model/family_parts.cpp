@@ -111,7 +111,8 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
   const std::optional<ConfigReader> scaling = parameters ? parameters : config.object("rope_scaling");
   const ConfigReader& home = scaling ? *scaling : config;
   RopeSpec spec;
-  spec.theta = home.real("rope_theta", kTheta, config.real(theta_key, kTheta, 10000.0));
+  const double of_old_key = config.real(theta_key, kTheta, 10000.0);
+  spec.theta = home.real("rope_theta", kTheta, config.real("rope_theta", kTheta, of_old_key));
   share = home.real("partial_rotary_factor", {0.0, 1.0}, config.real("partial_rotary_factor", {0, 1}, share));
   const double dims = head_dim * share;  // a share that was made by a division may lie a rounding below
   spec.rotary_dim = int(std::floor(dims + 1e-9));

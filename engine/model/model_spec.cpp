@@ -104,7 +104,7 @@ ModelSpec parse_model_spec(const nlohmann::json& document, const std::string& so
   add_eos_ids(config, spec);
   spec.bos_token_id = config.integer("bos_token_id", kOptionalId, -1);
   spec.pad_token_id = config.integer("pad_token_id", kOptionalId, -1);
-  for (const std::string& key : config.misspelled()) spdlog::warn("{}", key);
+  warn_of_misspelled(config.misspelled());
   return spec;
 }
 

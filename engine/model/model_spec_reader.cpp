@@ -1,6 +1,9 @@
 #include "engine/model/model_spec_reader.h"
 
+#include <algorithm>
 #include <utility>
+
+#include <spdlog/spdlog.h>
 
 #include "engine/util/json_io.h"
 #include "engine/util/suggest.h"
@@ -137,15 +140,21 @@ std::optional<ConfigReader> ConfigReader::object(std::string_view key) const {
 
 const json& ConfigReader::value(std::string_view key) const { return *find(key); }
 
-std::vector<std::string> ConfigReader::misspelled() const {
+std::vector<std::string> ConfigReader::misspelled(const json& written) const {
   std::vector<std::string> found;
-  for (const auto& [key, ignored] : object_->items()) {
-    if (asked_->contains(key) || key.starts_with('_')) continue;
-    for (const std::string& asked : *asked_)
-      if (!object_->contains(asked) && are_near(key, asked))
-        found.push_back(fmt::format("{} is not known (did you mean {}?)", where(key), json_literal(asked)));
+  for (const auto& [key, ignored] : written.items()) {
+    if (asked_->contains(key) || key.starts_with('_') || key.ends_with("_token_id")) continue;
+    const auto meant = std::find_if(asked_->begin(), asked_->end(), [&](const std::string& asked) {
+      return !written.contains(asked) && are_near(key, asked);
+    });
+    if (meant != asked_->end())
+      found.push_back(fmt::format("{} is not known (did you mean {}?)", where(key), json_literal(*meant)));
   }
   return found;
+}
+
+void warn_of_misspelled(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) spdlog::warn("{}", key);
 }
 
 }  // namespace paceline

@@ -52,8 +52,10 @@ class ConfigReader {
   const std::string& source() const { return source_; }
 
   /// "rope_tetha is not known (did you mean \"rope_theta\"?)": of each key that nobody asked for, where one that was
-  /// asked for in vain is spelled nearly so. Not of those with '_' before them, which are nobody's.
-  std::vector<std::string> misspelled() const;
+  /// asked for in vain is spelled nearly so. Not of those with '_' before them, which are nobody's, nor of tokens' ids.
+  std::vector<std::string> misspelled() const { return misspelled(*object_); }
+  /// The same of `written`, which lacks what this object has beside it.
+  std::vector<std::string> misspelled(const nlohmann::json& written) const;
 
  private:
   const nlohmann::json* find(std::string_view key) const;
@@ -65,5 +67,8 @@ class ConfigReader {
   std::string source_;
   std::string path_;
 };
+
+/// One warning each.
+void warn_of_misspelled(const std::vector<std::string>& keys);
 
 }  // namespace paceline

@@ -10,6 +10,7 @@
 #include "engine/grammar/grammar_constraint.h"
 #include "engine/serve/page/page.h"
 #include "engine/util/machine.h"
+#include "engine/util/percent.h"
 #include "kernels/thread_name.h"
 
 namespace paceline {
@@ -21,6 +22,8 @@ using Json = nlohmann::ordered_json;
 /// takes longer, .2 ms of a first text, where the model's threads have the cores.
 constexpr size_t kShortBodyBytes = 2048;
 constexpr int64_t kFewRequests = 4;
+/// A name follows.
+constexpr std::string_view kModelPath = "/v1/models/";
 
 HttpReply error_reply(const ApiError& error) {
   HttpReply reply{.status = error.status, .body = error_json(error)};
@@ -148,6 +151,10 @@ void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exc
       {"POST", "/v1/completions",
        [](OpenAiServer& s, HttpRequest r, Exchange e) { s.generate(ApiKind::completion, std::move(r), std::move(e)); }},
       {"GET", "/v1/models", [](OpenAiServer& s, HttpRequest, Exchange e) { s.tell_models(*e); }},
+      {"GET", kModelPath,
+       [](OpenAiServer& s, HttpRequest r, Exchange e) {
+         s.tell_model(percent_decoded(r.path().substr(kModelPath.size())), *e);
+       }},
       {"GET", "/health", [](OpenAiServer& s, HttpRequest, Exchange e) { s.tell_health(*e); }},
       {"GET", "/version",
        [](OpenAiServer& s, HttpRequest, Exchange e) {
@@ -165,12 +172,11 @@ void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exc
       {"POST", "/reset_prefix_cache",
        [](OpenAiServer& s, HttpRequest, Exchange e) { s.reset_prefix_cache(std::move(e)); }},
   };
-  constexpr std::string_view kModel = "/v1/models/";
-  if (request.method == "GET" && request.path().starts_with(kModel))
-    return tell_model(std::string(request.path().substr(kModel.size())), *exchange);
   const Route* other_method = nullptr;
   for (const Route& route : kRoutes) {
-    if (route.path != request.path()) continue;
+    const bool is_here = route.path.ends_with('/') && route.path.size() > 1 ? request.path().starts_with(route.path)
+                                                                            : request.path() == route.path;
+    if (!is_here) continue;
     if (route.method == request.method) return route.answer(*this, std::move(request), std::move(exchange));
     other_method = &route;
   }

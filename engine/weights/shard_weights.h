@@ -52,11 +52,11 @@ struct ShardWeights {
 /// most 20). Returns the names of tensors that nothing will use.
 std::vector<std::string> check_tensors(const TensorSource& source, const ModelSpec& spec);
 
-/// Loads this rank's part and asks `source` for no more than that; tensors that nothing uses are warned about by rank 0
-/// of the first stage. A tensor's memory is released as soon as it is packed. Called on the rank's thread; ranks may
-/// load at the same time. REQUIRES validate_parallel(spec, plan.tp_size, …). Throws Error(model_file): see
-/// check_tensors; a head beside a tied embedding from which it differs; a value that is NaN, infinite or too large for
-/// plan.dtype (tensor and first index are named); a file that shrank meanwhile.
+/// Loads this rank's part and asks `source` for no more than that; rank 0 of the first stage warns of tensors that
+/// nothing uses, and compares a tied head's copy with what it copies. A tensor's memory is released as soon as it is
+/// packed. Called on the rank's thread; ranks may load at the same time. REQUIRES validate_parallel(spec, plan.tp_size,
+/// …). Throws Error(model_file): see check_tensors; a head beside a tied embedding from which it differs; a value that
+/// is NaN, infinite or too large for plan.dtype (tensor and first index are named); a file that shrank meanwhile.
 ShardWeights load_shard(const TensorSource& source, const ModelSpec& spec, const ShardPlan& plan, Backend& backend);
 
 }  // namespace paceline

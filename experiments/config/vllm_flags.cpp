@@ -55,6 +55,7 @@ constexpr Name kFlags[] = {{"model", "engine.target.path"},
                            // of SGLang; what its steps and drafts are is seen once the method is known
                            {"speculative-algorithm", "speculation.proposer"},
                            {"speculative-draft-model-path", "speculation.draft.path"},
+                           {"speculative-draft-model", "speculation.draft.path"},
                            {"speculative-eagle-topk", "speculation.eagle3.width"},
                            {"speculative-num-steps", "speculation.eagle3.depth"},
                            {kSglangDrafts, "speculation.num_speculative_tokens"}};
@@ -278,7 +279,7 @@ class Importer {
       said_.insert(std::move(path));
     }
     said_["speculation.proposer"].value = text(name.c_str());
-    resolve_steps(name, at);
+    resolve_steps(*proposer);
     if (name == "suffix") {
       if (unless_said("speculation.num_speculative_tokens", number(24)))
         note("suffix", "vLLM drafts as many tokens as the tree is deep, 24, unless told");
@@ -305,17 +306,21 @@ class Importer {
 
   /// SGLang says how deep drafts are, how wide, and how many tokens a step verifies: of chains the depth is their
   /// length.
-  void resolve_steps(const std::string& proposer, const Origin& at) {
+  void resolve_steps(const ProposerEntry& proposer) {
     constexpr const char* kCount = "speculation.num_speculative_tokens";
-    if (const auto count = said_.find(kCount); count != said_.end() && count->second.counts_root)
-      count->second.value = ConfigNode::make_number(count->second.value.number - 1, at);
+    if (const auto count = said_.find(kCount); count != said_.end() && count->second.counts_root) {
+      ConfigNode& value = count->second.value;
+      if (value.kind == NodeKind::integer || value.kind == NodeKind::number)
+        value = ConfigNode::make_number(value.number - 1, value.origin);
+      is_sglang_ = true;
+    }
     const auto width = said_.find("speculation.eagle3.width"), depth = said_.find("speculation.eagle3.depth");
     const bool is_tree = width != said_.end() && width->second.value.number > 1;
-    if (depth != said_.end() && !is_tree) {
+    if (depth != said_.end() && !is_tree && proposer.has_second_model()) {
       said_[kCount] = depth->second;
       said_.erase(depth);
     }
-    if (proposer != "draft") return;
+    if (proposer.name != "draft") return;
     for (const char* const key : {"width", "depth"})
       if (auto said = said_.extract(fmt::format("speculation.eagle3.{}", key))) {
         said.key() = fmt::format("speculation.draft.{}", key);
@@ -326,6 +331,7 @@ class Importer {
   /// The old flags asked for a maximum and took 1 as the minimum; the new fields take one for the other, else 5.
   void resolve_ngram(const Origin& at) {
     const std::string least = "speculation.ngram.min", most = "speculation.ngram.max";
+    if (is_sglang_) return;  // its lookup has options of its own
     if (!said_.contains(least) && !said_.contains(most))
       note("ngram", "vLLM takes 5 where neither prompt_lookup_min nor _max is given");
     unless_said(most, said_.contains(least) ? said_[least].value : ConfigNode::make_number(5, at));
@@ -340,9 +346,10 @@ class Importer {
     if (std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:")) return name;
     std::error_code ignored;
     if (std::filesystem::exists(name, ignored)) return name;
-    const std::string folder = name.substr(name.rfind('/', name.size() - 2) + 1);
+    const size_t end = name.find_last_not_of('/') + 1;
+    const std::string folder = name.substr(0, end).substr(name.rfind('/', end - 1) + 1);
     const char* const models = std::getenv("PACELINE_MODELS");
-    if (!std::filesystem::exists(std::filesystem::path(models ? models : "models") / folder, ignored))
+    if (!std::filesystem::exists(std::filesystem::path(models && *models ? models : "models") / folder, ignored))
       note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
     return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder);
   }
@@ -371,6 +378,7 @@ class Importer {
   const std::vector<std::string>& words_;
   size_t next_ = 0;
   std::map<std::string, Said, std::less<>> said_;  // by key
+  bool is_sglang_ = false;
   Diagnostics diagnostics_;
   ImportedFlags result_;
 };

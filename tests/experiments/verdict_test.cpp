@@ -520,10 +520,10 @@ TEST(VerdictCautions, RepeatedPromptsAreCounted) {
   for (CellResult& cell : run.cells)
     for (auto& repetition : cell.repetitions) repetition.requests.resize(5, repetition.requests.front());
   run.workload.prompts = 5;
-  EXPECT_FALSE(holds(verdict(run), "flatters what remembers"));
+  EXPECT_FALSE(holds(verdict(run), "earlier answers"));
   run.workload.prompts = 2;
   const std::string text = verdict(run);
-  EXPECT_TRUE(holds(text, "2 prompts for 5 requests: each is sent 2 or 3 times, which flatters what remembers texts"));
+  EXPECT_TRUE(holds(text, "2 prompts for 5 requests: each is sent 2 or 3 times, which favours prefix caching"));
   EXPECT_TRUE(holds(text, "workload.requests=2 sends each once"));
   EXPECT_TRUE(holds(text, "all repetitions send the same 2 prompts"));
   const auto leads = [&] {

@@ -62,7 +62,7 @@ TEST(VllmFlags, WhatIsThereIsNoNameOfAHub) {
   EXPECT_EQ(config("vllm serve some/model"), R"({"engine":{"target":{"path":"some/model"}}})");
   EXPECT_FALSE(notes_hold("--model some/model", "nothing is downloaded"));
   EXPECT_EQ(config("vllm serve other/model/"),
-            R"({"engine":{"target":{"path":"${env:PACELINE_MODELS:-models}/model/"}}})");
+            R"({"engine":{"target":{"path":"${env:PACELINE_MODELS:-models}/model"}}})");
   std::filesystem::current_path(before);
 }
 
@@ -88,6 +88,15 @@ TEST(VllmFlags, SglangsStepsAndDraftsBecomeKeys) {
   EXPECT_EQ(import("--speculative-algorithm NGRAM --speculative-num-draft-tokens 8")
                 .config["speculation"]["num_speculative_tokens"],
             7);
+  const ConfigJson lookup =
+      import("--speculative-algorithm NGRAM --speculative-num-draft-tokens 8 --speculative-num-steps 3").config;
+  EXPECT_EQ(lookup["speculation"]["num_speculative_tokens"], 7) << "steps are of models that draft";
+  EXPECT_FALSE(lookup["speculation"].contains("ngram")) << "vLLM's defaults are not SGLang's";
+  EXPECT_EQ(import("--speculative-algorithm STANDALONE --speculative-draft-model ./d --speculative-num-steps 4")
+                .config["speculation"]["draft"]["path"],
+            "./d");
+  EXPECT_EQ(complaints(eagle + "--speculative-num-draft-tokens=abc").find("--speculative-num-draft-tokens: "), 0u);
+  EXPECT_EQ(complaints(eagle + "--speculative-num-draft-tokens=1").find("--speculative-num-draft-tokens: "), 0u);
   EXPECT_TRUE(notes_hold("--speculative-algorithm NEXTN --speculative-num-steps 3", "method NEXTN: no key here"));
 }
 

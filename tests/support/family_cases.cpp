@@ -122,6 +122,7 @@ std::vector<FamilyCase> family_cases() {
 std::vector<FamilyCase> one_case_a_family() {
   std::vector<FamilyCase> known = family_cases(), result;
   known.push_back({"mistral", llama_keys("MistralForCausalLM", json::object())});
+  known.push_back({"ministral", llama_keys("MinistralForCausalLM", json::object())});
   known.push_back({"gemma3_of_two_parts",
                    {{"architectures", {"Gemma3ForConditionalGeneration"}},
                     {"text_config", gemma_keys("Gemma3ForCausalLM", json::object())}}});

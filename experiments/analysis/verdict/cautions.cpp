@@ -232,7 +232,7 @@ std::string repeated_prompts_text(const VerdictView& view) {
   if (prompts == 0 || requests <= prompts) return "";
   const int64_t least = requests / prompts, most = (requests + prompts - 1) / prompts;
   return fmt::format(
-      "{} for {}: each is sent {} times, which flatters what remembers texts (suffix, cascade, prefix caching); "
+      "{} for {}: each is sent {} times, which favours prefix caching and proposers that remember earlier answers; "
       "workload.requests={} sends each once.",
       counted(prompts, "prompt"), counted(requests, "request"),
       least == most ? std::to_string(least) : fmt::format("{} or {}", least, most), prompts);

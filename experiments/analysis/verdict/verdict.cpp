@@ -161,7 +161,7 @@ const Pick* other_pick(const VerdictView& view) {
   if (!telling) return nullptr;
   for (const Pick& pick : view.picks())
     if (pick.kind == PickKind::throughput && &pick != telling && !leads_by_chance(view, pick) &&
-        view.marked_label(pick.best()) != view.marked_label(telling->best()))
+        view.label(pick.best()) != view.label(telling->best()))
       return &pick;
   return nullptr;
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/holds.h"
 
 namespace paceline {
 namespace {
@@ -51,7 +52,9 @@ TEST(Families, WindowsStandWhereTheConfigurationSays) {
             (std::vector<int>{9, 9, 0, 9}));
   const std::vector<std::string> types = {"full_attention", "sliding_attention", "full_attention", "sliding_attention"};
   EXPECT_EQ(windows(parse(llama_like("MistralForCausalLM", {{"sliding_window", 9}, {"layer_types", types}}))),
-            (std::vector<int>{0, 9, 0, 9}));  // Ministral
+            (std::vector<int>{0, 9, 0, 9}));  // as AutoConfig of transformers 5 takes it: a Ministral
+  EXPECT_EQ(windows(parse(llama_like("MinistralForCausalLM", {{"sliding_window", 9}, {"layer_types", types}}))),
+            (std::vector<int>{0, 9, 0, 9}));
   json without = llama_like("Qwen2ForCausalLM", qwen2);
   without["sliding_window"] = nullptr;
   EXPECT_EQ(windows(parse(without)), (std::vector<int>{0, 0, 0, 0}));
@@ -114,6 +117,17 @@ TEST(Families, ATextConfigOfGemma3LeavesOutWhatIsUsual) {
   config.erase("tie_word_embeddings");
   config["text_config"]["tie_word_embeddings"] = false;
   refuses(config, {"text_config.tie_word_embeddings: false", "expected true"});
+  config["tie_word_embeddings"] = true;
+  refuses(config, {"text_config.tie_word_embeddings: false", "expected true"});
+  config["text_config"].erase("tie_word_embeddings");
+  config["text_config"]["head_dim"] = nullptr;
+  EXPECT_EQ(parse(config).head_dim, 256) << "null is absent";
+  config["text_config"].erase("num_hidden_layers");
+  config["text_config"]["num_hiden_layers"] = 34;
+  ::testing::internal::CaptureStdout();
+  parse(config);
+  EXPECT_TRUE(test::holds(::testing::internal::GetCapturedStdout(),
+                          "text_config.num_hiden_layers is not known (did you mean \"num_hidden_layers\"?)"));
 }
 
 TEST(Families, Gemma3CapsNoScores) {

@@ -243,6 +243,8 @@ TEST(OpenAiServer, RoutesMethodsAndModels) {
   EXPECT_EQ(rig.ask("GET", "/version").body, R"({"version":"1.2.3"})");
   EXPECT_EQ(Json::parse(rig.ask("GET", "/v1/models").body)["data"][0]["id"], "fake");
   EXPECT_EQ(Json::parse(rig.ask("GET", "/v1/models/fake").body)["id"], "fake");
+  EXPECT_EQ(Json::parse(rig.ask("GET", "/v1/models/f%61ke?x=1").body)["id"], "fake");
+  EXPECT_EQ(rig.ask("DELETE", "/v1/models/fake").status, 405);
   const auto other = rig.ask("GET", "/v1/models/other");
   EXPECT_EQ(other.status, 404);
   EXPECT_EQ(Json::parse(other.body)["error"]["code"], "model_not_found") << other.body;
