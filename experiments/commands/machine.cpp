@@ -1,7 +1,11 @@
 // runexp doctor, models: what this machine has, and which checkpoints are at hand
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/model/families.h"
 #include "engine/model/gguf_family.h"
@@ -26,38 +30,47 @@ ExitCode doctor_command(const std::filesystem::path& results_root, bool as_json)
   return doctor_exit_code(checks);
 }
 
-void print_models_below(const std::filesystem::path& folder, const std::string& prefix) {
+/// A checkpoint at hand.
+struct FoundModel {
+  std::string name, about;
+};
+
+void find_models_below(const std::filesystem::path& folder, const std::string& prefix, std::vector<FoundModel>& found) {
   for (const std::filesystem::path& dir : checkpoints_below(folder)) {
-    const std::string name = user_text(prefix + dir.filename().string());
-    if (is_eagle3_folder(dir)) {
-      fmt::print("{:<28} eagle3   an EAGLE-3 head: speculation.eagle3.path\n", name);
-      continue;
-    }
+    FoundModel model{.name = user_text(prefix + dir.filename().string()),
+                     .about = "eagle3   an EAGLE-3 head: speculation.eagle3.path"};
     try {
-      const ModelSpec spec = load_model_spec(dir);
-      fmt::print("{:<28} {:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}\n",
-                 name, spec.family, double(spec.num_parameters()) / 1e6, spec.num_layers, spec.hidden_size,
-                 spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.vocab_size, spec.max_position,
-                 dtype_name(spec.checkpoint_dtype));
+      if (!is_eagle3_folder(dir)) {
+        const ModelSpec spec = load_model_spec(dir);
+        model.about = fmt::format(
+            "{:<8} {:>8.1f} M parameters  {} layers x {}  heads {}/{} x {}  vocab {}  positions {}  {}", spec.family,
+            double(spec.num_parameters()) / 1e6, spec.num_layers, spec.hidden_size, spec.num_heads, spec.num_kv_heads,
+            spec.head_dim, spec.vocab_size, spec.max_position, dtype_name(spec.checkpoint_dtype));
+      }
     } catch (const Error& problem) {
-      fmt::print("{:<28} ✗ {}\n", name, message_text(problem.what()));
+      model.about = "✗ " + message_text(problem.what());
     }
+    found.push_back(std::move(model));
   }
 }
 
 /// Checkpoints below configs/models and PACELINE_MODELS, with their sizes.
 ExitCode list_models() {
   const std::filesystem::path builtin = find_builtin_root("config.json");
+  std::vector<FoundModel> found;
   if (!builtin.empty())
-    print_models_below(builtin / "models", "builtin:");
+    find_models_below(builtin / "models", "builtin:", found);
   else
     fmt::print(stderr,
                "found no folder configs/models in or above the current folder or the program: run it in the repository "
                "to see the built-in models\n");
   if (const char* folder = std::getenv("PACELINE_MODELS"))
-    print_models_below(folder, std::string(folder) + "/");
+    find_models_below(folder, std::string(folder) + "/", found);
   else
     fmt::print(stderr, "PACELINE_MODELS is not set: name a folder of checkpoints there to see them here\n");
+  size_t width = 24;
+  for (const FoundModel& model : found) width = std::max(width, model.name.size());
+  for (const FoundModel& model : found) fmt::print("{:<{}} {}\n", model.name, width, model.about);
   return ExitCode::ok;
 }
 
