@@ -104,6 +104,23 @@ json longrope(const std::vector<float>& short_factors, const std::vector<float>&
   return {{"rope_type", "longrope"}, {"short_factor", short_factors}, {"long_factor", long_factors}};
 }
 
+/// What files may say of YaRN beside its factor. number(key): null where it is absent; refuse(key) throws.
+template <class Number, class Refuse>
+void add_yarn(const Number& number, const Refuse& refuse, json& scaling) {
+  for (const char* const key : {"beta_fast", "beta_slow"})
+    if (const json value = number(fmt::format("scaling.yarn_{}", key).c_str(), GgufKey::Kind::real); !value.is_null())
+      scaling[key] = value;
+  struct Neutral {
+    const char* key;
+    double value;
+  };
+  for (const Neutral& other : {Neutral{"ext_factor", 1.0}, {"attn_factor", 1.0}, {"log_multiplier", 0.0}}) {
+    const std::string key = fmt::format("scaling.yarn_{}", other.key);
+    const json value = number(key.c_str(), GgufKey::Kind::real);
+    if (!value.is_null() && value != other.value && !(value < 0)) refuse("rope." + key);  // below 0: not said
+  }
+}
+
 void add_rope_scaling(const GgufFile& file, const std::string& architecture, json& config) {
   const auto number = [&](const char* key, GgufKey::Kind kind) {
     return gguf_number(file, architecture + ".rope." + key, kind);
@@ -144,6 +161,7 @@ void add_rope_scaling(const GgufFile& file, const std::string& architecture, jso
   // llama.cpp multiplies YaRN's own by it
   const double usual = scaling["rope_type"] == "yarn" && scales ? yarn_attention_factor(factor.get<double>()) : 1;
   if (!attention.is_null()) scaling["attention_factor"] = attention.get<double>() * usual;
+  if (scaling["rope_type"] == "yarn") add_yarn(number, refuse, scaling);
   config["rope_scaling"] = scaling;
 }
 

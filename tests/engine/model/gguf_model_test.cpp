@@ -112,6 +112,12 @@ TEST_F(GgufModel, ScalingsAreWhatLlamaCppMakesOfThem) {
   yarn.add("llama.rope.scaling.factor", 4.0f);
   yarn.add("llama.rope.scaling.attn_factor", 0.5f);
   EXPECT_NEAR(config(yarn)["rope_scaling"]["attention_factor"].get<double>(), 0.5 * (1 + 0.1 * std::log(4.0)), 1e-9);
+  yarn.add("llama.rope.scaling.yarn_beta_fast", 16.0f);
+  yarn.add("llama.rope.scaling.yarn_ext_factor", 1.0f);
+  EXPECT_EQ(config(yarn)["rope_scaling"]["beta_fast"], 16.0);
+  EXPECT_FALSE(config(yarn)["rope_scaling"].contains("beta_slow"));
+  yarn.add("llama.rope.scaling.yarn_log_multiplier", 0.1f);
+  refuses({"rope.scaling.yarn_log_multiplier beside llama.rope.scaling.type yarn is not supported"}, yarn);
   GgufWriter both = tiny();
   both.add("llama.rope.scaling.type", "linear");
   both.add("llama.rope.scaling.factor", 4.0f);
