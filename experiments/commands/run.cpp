@@ -174,6 +174,12 @@ std::string standing(const RunResult& run) {
 }
 
 ExitCode resume_command(const ResumeCommand& command) {
+  std::error_code ignored;
+  if (command.name.ends_with(".json") && std::filesystem::is_regular_file(command.name, ignored))
+    fail(ExitCode::usage,
+         "resume {}: expected a run, which keeps the settings that it began with; an edited experiment is another run: "
+         "runexp run {}",
+         command.name, command.name);
   const std::filesystem::path folder = find_run(command.run.results_root, command.name);
   const int failures_accepted = command.keep_failed ? count_cells(read_record(folder).run.cells).failed : 0;
   return in_a_process(

@@ -221,6 +221,10 @@ std::vector<BadInput> hints() {
        {"--profile: expected a value behind it; see runexp run --help"}},
       {"number_without_value", {"regress", "x.json", "--pairs"}, 2, {"--pairs: expected a value behind it"}},
       {"one_run_of_two", {"compare", "a"}, 2, {"runs: expected at least 2, found 1"}},
+      {"an_experiment_to_resume",
+       {"resume", "configs/ngram_tp2.json"},
+       2,
+       {"expected a run, which keeps the settings", "runexp run configs/ngram_tp2.json"}},
       {"help_of_nothing", {"help", "plann"}, 2, {"unknown command \"plann\"", "did you mean \"plan\"?"}},
   };
 }
