@@ -72,9 +72,9 @@ std::string rope_difference(const ModelSpec& spec, int max_len) {
                                                                        : nullptr;
   if (!what) return "";
   return fmt::format(
-      "{} from the first token on, as max_model_len {} is more than {}; Hugging Face does so for longer texts alone: "
-      "for "
-      "its tokens of short ones set engine.scheduler.max_model_len to {}",
+      "{} from the first token on, as max_model_len {} is more than {}; Hugging Face does so only for texts longer "
+      "than "
+      "that. To get its tokens for shorter ones, set engine.scheduler.max_model_len to {}",
       what, max_len, original, original);
 }
 

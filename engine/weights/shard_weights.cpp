@@ -242,19 +242,18 @@ bool are_alike(const TensorSource& source, const std::string& a, const std::stri
 /// A head beside the embedding that it shares by config.json must be its copy: transformers 5 takes one that differs,
 /// older versions the embedding.
 void check_tied_copy(const TensorSource& source, const ModelSpec& spec) {
-  const WeightSite *const head = find_site(*spec.table, TensorRole::head), *const embed = find_site(*spec.table,
-                                                                                                    TensorRole::embed);
+  const WeightSite* const head = find_site(*spec.table, TensorRole::head);
+  const WeightSite* const embed = find_site(*spec.table, TensorRole::embed);
   if (!spec.tied_head || !head || !embed) return;
   const std::string_view prefix = RoleWeights(source, spec).prefix();
   const std::string copy = tensor_name(prefix, *head, TensorPiece::weight, 0),
                     shared = tensor_name(prefix, *embed, TensorPiece::weight, 0);
   if (!source.find(copy)) return;
   if (!are_alike(source, copy, shared))
-    fail(
-        ExitCode::model_file,
-        "{}: {} differs from {}, which config.json says the head shares; set tie_word_embeddings to false there to use "
-        "the head, or remove it",
-        source.label(), json_literal(copy), json_literal(shared));
+    fail(ExitCode::model_file,
+         "{}: {} differs in values or type from {}, which config.json says the head shares; set tie_word_embeddings to "
+         "false there to use the head, or remove it",
+         source.label(), json_literal(copy), json_literal(shared));
   source.release(copy);
 }
 

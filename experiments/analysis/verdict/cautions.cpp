@@ -27,6 +27,14 @@ std::vector<const CellSummary*> cells_that_ran(const VerdictView& view) {
   return cells;
 }
 
+/// Of a repetition.
+int64_t most_requests(const VerdictView& view) {
+  int64_t most = 0;
+  for (const CellSummary* const s : cells_that_ran(view))
+    if (s->repetitions > 0) most = std::max(most, std::ssize(view.cell(*s).repetitions.front().requests));
+  return most;
+}
+
 /// Cells that ran, by their baseline, which did not.
 std::map<size_t, int> missing_baselines(const VerdictView& view) {
   std::map<size_t, int> missing;
@@ -225,10 +233,7 @@ std::vector<std::string> unreached_texts(const VerdictView& view) {
 }
 
 std::string repeated_prompts_text(const VerdictView& view) {
-  const int64_t prompts = view.run().workload.prompts;  // 0: not known
-  int64_t requests = 0;
-  for (const CellSummary* const s : cells_that_ran(view))
-    if (s->repetitions > 0) requests = std::max(requests, std::ssize(view.cell(*s).repetitions.front().requests));
+  const int64_t prompts = view.run().workload.prompts, requests = most_requests(view);  // 0: not known
   if (prompts == 0 || requests <= prompts) return "";
   const int64_t least = requests / prompts, most = (requests + prompts - 1) / prompts;
   return fmt::format(
@@ -252,7 +257,7 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   };
   if (view.summary().finished())  // else said with how far it came
     for (const std::string& text : missing_baseline_texts(view)) add(text + ": their gain is not known.", true);
-  int64_t oversubscribed = 0, random = 0, older = 0, requests = 0, without_baseline = 0;
+  int64_t oversubscribed = 0, random = 0, older = 0, without_baseline = 0;
   bool repeats = false;
   int fewest = std::numeric_limits<int>::max(), most = 0;
   double most_degenerate = 0;
@@ -264,7 +269,6 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
     random += cell.random_weights ? 1 : 0;
     const bool is_served = s->repetitions > 0 && cell.repetitions.front().client;
     older += s->repetitions > 0 && !s->passes && !is_served ? 1 : 0;
-    if (s->repetitions > 0) requests = std::max(requests, std::ssize(cell.repetitions.front().requests));
     repeats |= s->repetitions > 1;
     fewest = std::min(fewest, s->repetitions);
     most = std::max(most, s->repetitions);
@@ -299,7 +303,7 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
     add(fmt::format("Up to {} of the outputs end in a loop, which flatters every proposer.",
                     percent_text(most_degenerate)));
   if (const std::string text = repeated_prompts_text(view); !text.empty() && !remembers_texts(view)) add(text);
-  const int64_t prompts = view.run().workload.prompts;  // 0: not known
+  const int64_t prompts = view.run().workload.prompts, requests = most_requests(view);
   if (repeats && requests > 0)
     add(fmt::format("Intervals cover timing noise, not prompts: all repetitions send the same {}.",
                     counted(prompts > 0 ? std::min(prompts, requests) : requests, "prompt")));

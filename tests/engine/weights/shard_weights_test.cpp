@@ -300,7 +300,8 @@ TEST(ShardWeights, AHeadBesideATiedEmbeddingIsItsCopy) {
     all.push_back(head);
     model.write(all);
     expect_error(ExitCode::model_file,
-                 {"\"lm_head.weight\" differs from \"model.embed_tokens.weight\"", "tie_word_embeddings to false"},
+                 {"\"lm_head.weight\" differs in values or type from \"model.embed_tokens.weight\"",
+                  "tie_word_embeddings to false"},
                  [&] { model.load(model.whole(0, 1)); });
   };
   head.values.back() += 1.0f;
