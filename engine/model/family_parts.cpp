@@ -103,7 +103,7 @@ Activation parse_activation(const ConfigReader& config, std::string_view key, st
 }
 
 RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, double share,
-                    std::string_view theta_key) {
+                    std::string_view theta_key, double usual_theta) {
   const std::optional<ConfigReader> parameters = config.object("rope_parameters");
   if (parameters && config.object("rope_scaling") && config.value("rope_scaling") != config.value("rope_parameters"))
     fail(ExitCode::usage, "{}: stands beside rope_parameters, which holds the scaling too; expected one of the two",
@@ -111,7 +111,7 @@ RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, 
   const std::optional<ConfigReader> scaling = parameters ? parameters : config.object("rope_scaling");
   const ConfigReader& home = scaling ? *scaling : config;
   RopeSpec spec;
-  const double of_old_key = config.real(theta_key, kTheta, 10000.0);
+  const double of_old_key = config.real(theta_key, kTheta, usual_theta);
   spec.theta = home.real("rope_theta", kTheta, config.real("rope_theta", kTheta, of_old_key));
   share = home.real("partial_rotary_factor", {0.0, 1.0}, config.real("partial_rotary_factor", {0, 1}, share));
   const double dims = head_dim * share;  // a share that was made by a division may lie a rounding below

@@ -50,9 +50,9 @@ Activation parse_activation(const ConfigReader& config, std::string_view key, st
 
 /// Rotary positions of heads of `head_dim`, of which the share partial_rotary_factor is turned (`share` where it is
 /// absent). rope_parameters is the new home of rope_theta, partial_rotary_factor and the scaling fields (rope_scaling).
-/// `theta_key`: the old name of rope_theta.
+/// `theta_key`: the old name of rope_theta; usual_theta: where none of them stands.
 RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, double share = 1.0,
-                    std::string_view theta_key = "rope_theta");
+                    std::string_view theta_key = "rope_theta", double usual_theta = 10000.0);
 
 /// The same from one object that holds rope_theta, the scaling and its fields.
 RopeSpec parse_rope_object(const ConfigReader& rope, int head_dim, int max_position, double usual_theta);

@@ -22,7 +22,6 @@ using Json = nlohmann::ordered_json;
 /// takes longer, .2 ms of a first text, where the model's threads have the cores.
 constexpr size_t kShortBodyBytes = 2048;
 constexpr int64_t kFewRequests = 4;
-/// A name follows.
 constexpr std::string_view kModelPath = "/v1/models/";
 
 HttpReply error_reply(const ApiError& error) {
@@ -139,6 +138,9 @@ void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exc
   struct Route {
     std::string_view method, path;
     Answer answer;
+    bool name_follows = false;  // behind the path
+
+    bool holds(std::string_view other) const { return name_follows ? other.starts_with(path) : other == path; }
   };
   using Exchange = std::shared_ptr<HttpExchange>;
   static constexpr Route kRoutes[] = {
@@ -154,7 +156,8 @@ void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exc
       {"GET", kModelPath,
        [](OpenAiServer& s, HttpRequest r, Exchange e) {
          s.tell_model(percent_decoded(r.path().substr(kModelPath.size())), *e);
-       }},
+       },
+       true},
       {"GET", "/health", [](OpenAiServer& s, HttpRequest, Exchange e) { s.tell_health(*e); }},
       {"GET", "/version",
        [](OpenAiServer& s, HttpRequest, Exchange e) {
@@ -174,9 +177,7 @@ void OpenAiServer::handle(HttpRequest request, std::shared_ptr<HttpExchange> exc
   };
   const Route* other_method = nullptr;
   for (const Route& route : kRoutes) {
-    const bool is_here = route.path.ends_with('/') && route.path.size() > 1 ? request.path().starts_with(route.path)
-                                                                            : request.path() == route.path;
-    if (!is_here) continue;
+    if (!route.holds(request.path())) continue;
     if (route.method == request.method) return route.answer(*this, std::move(request), std::move(exchange));
     other_method = &route;
   }

@@ -312,7 +312,6 @@ class Importer {
       ConfigNode& value = count->second.value;
       if (value.kind == NodeKind::integer || value.kind == NodeKind::number)
         value = ConfigNode::make_number(value.number - 1, value.origin);
-      is_sglang_ = true;
     }
     const auto width = said_.find("speculation.eagle3.width"), depth = said_.find("speculation.eagle3.depth");
     const bool is_tree = width != said_.end() && width->second.value.number > 1;
@@ -331,7 +330,7 @@ class Importer {
   /// The old flags asked for a maximum and took 1 as the minimum; the new fields take one for the other, else 5.
   void resolve_ngram(const Origin& at) {
     const std::string least = "speculation.ngram.min", most = "speculation.ngram.max";
-    if (is_sglang_) return;  // its lookup has options of its own
+    if (said_["speculation.num_speculative_tokens"].counts_root) return;  // SGLang's has options of its own
     if (!said_.contains(least) && !said_.contains(most))
       note("ngram", "vLLM takes 5 where neither prompt_lookup_min nor _max is given");
     unless_said(most, said_.contains(least) ? said_[least].value : ConfigNode::make_number(5, at));
@@ -346,8 +345,8 @@ class Importer {
     if (std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:")) return name;
     std::error_code ignored;
     if (std::filesystem::exists(name, ignored)) return name;
-    const size_t end = name.find_last_not_of('/') + 1;
-    const std::string folder = name.substr(0, end).substr(name.rfind('/', end - 1) + 1);
+    const std::string folder =
+        std::filesystem::path(name.substr(0, name.find_last_not_of('/') + 1)).filename().string();
     const char* const models = std::getenv("PACELINE_MODELS");
     if (!std::filesystem::exists(std::filesystem::path(models && *models ? models : "models") / folder, ignored))
       note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
@@ -378,7 +377,6 @@ class Importer {
   const std::vector<std::string>& words_;
   size_t next_ = 0;
   std::map<std::string, Said, std::less<>> said_;  // by key
-  bool is_sglang_ = false;
   Diagnostics diagnostics_;
   ImportedFlags result_;
 };
