@@ -3,28 +3,8 @@
 
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/floats.cuh"
-#include "kernels/math/activation.h"
 
 namespace paceline::cuda {
-
-/// For all but silu, called: few models have them, and in line they are a fifth of a kernel's instructions.
-static __device__ __noinline__ Floats<4> activated_four(Activation activation, Floats<4> x) {
-  return math::activate(activation, x);
-}
-/// math::activate(gate) * up; of EpilogueKind::gated rounded to bfloat16 next.
-template <EpilogueKind kKind, int kCount>
-__device__ __forceinline__ Floats<kCount> gated(Activation activation, Floats<kCount> gate, const Floats<kCount>& up) {
-  static_assert(kCount % 4 == 0);
-  if (activation == Activation::silu)
-    return kKind == EpilogueKind::gated ? gated_for_bfloat(gate, up) : silu(gate) * up;
-#pragma unroll
-  for (int i = 0; i < kCount; i += 4) {
-    const Floats<4> y = activated_four(activation, Floats<4>::each([&](int j) { return gate.of[i + j]; }));
-#pragma unroll
-    for (int j = 0; j < 4; ++j) gate.of[i + j] = y.of[j];
-  }
-  return gate * up;
-}
 
 /// Of eight tiles of 16 outputs, the first of the two of which the calling warp has some.
 __device__ __forceinline__ int first_tile_of_warp() { return int(threadIdx.x) / 32 % 4 * 2; }
@@ -82,7 +62,7 @@ class RowFinish {
       Floats<2 * kCount> gate, up;
       each<kCount>([&](int i) { gate.of[2 * i] = sum[i].x, gate.of[2 * i + 1] = sum[i].y; });
       each<kCount>([&](int i) { up.of[2 * i] = sum[i].z, up.of[2 * i + 1] = sum[i].w; });
-      const auto y = gated<kKind>(epilogue_.activation, gate, up);
+      const auto y = gated<kKind == EpilogueKind::gated>(epilogue_.activation, gate, up);
       each<kCount>([&](int i) { first[i] = y.of[2 * i], second[i] = y.of[2 * i + 1]; });
       return put_half(t, rows, 0, first, second);
     }
