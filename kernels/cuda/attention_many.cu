@@ -165,6 +165,7 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
     const bool all_see_whole = keys.all_see_whole(chunk_begin);
     if (!all_see_whole) {
       const bool wants_numbers = !keys.all_see(chunk_begin);
+      takers.barrier();  // the ring has it, but racecheck does not see that a lane arrives for its warp
       non_numbers = clear_values(takers, chunk_begin, keys.first, keys.last, wants_numbers, here);
       if (!wants_numbers) takers.barrier();
     }
