@@ -18,7 +18,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/device_code.cuh"
-#include "kernels/cuda/epilogue.cuh"
+#include "kernels/cuda/fragment_finish.cuh"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/handed_sums.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -29,7 +29,6 @@
 namespace paceline::cuda {
 namespace {
 
-constexpr int kMostChunks = kStrictChunks;
 /// Of a ring, where an SM's 16 warps have one each. No more than keep the memory busy: what they leave is L1.
 constexpr int kSharedStages = 3;
 
@@ -37,32 +36,12 @@ struct Product {
   WeightShares weights;
   const uint2* x;  // OperandRows
   int ring_stages;
-  bool is_paced;  // enough warps for one stage each on its way to keep the memory busy
-  int row_begin;  // of this launch; its operand starts there
-  int rows;       // end of them
-  uint4* handed;  // SumHandover::words()
-};
-
-/// The sums of the chunks as the fixed tree.
-__device__ __forceinline__ float tree_of(const float* part, int stride, int chunks) {
-  float v[kMostChunks];
-#pragma unroll
-  for (int c = 0; c < kMostChunks; ++c) v[c] = c < chunks ? part[c * stride] : 0.0f;
-  if (chunks == 1) return v[0];
-  if (chunks == 2) return v[0] + v[1];
-  if (chunks == 4) return (v[0] + v[1]) + (v[2] + v[3]);
-  return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]));
-}
-
-/// Where sum number `at` of a tile belongs.
-struct SumPlace {
-  int lane, row;
-
-  __device__ SumPlace(int at, int row_begin) {
-    const int l = at % 32, j = at / 32 % 4, t = at / 128;
-    lane = l / 4 + j / 2 * 8;
-    row = row_begin + t * 8 + l % 4 * 2 + j % 2;
-  }
+  bool is_paced;   // enough warps for one stage each on its way to keep the memory busy
+  int row_begin;   // of this launch; its operand starts there
+  int rows;        // end of them
+  Operand::Row y;  // row_begin of the epilogue's operand, if it has one
+  int64_t next_y;  // from there to the next group of rows
+  uint4* handed;   // SumHandover::words()
 };
 
 /// Rows are an operand, which every warp reads stage by stage. (Else they are NormedRows.)
@@ -80,19 +59,20 @@ constexpr int kThreadsBeside = kLeavesRoom<kTiles, Rows> ? 96 : 0;  // whose reg
 template <int kRowTiles>
 constexpr bool kHandsSums = kRowTiles == 1;
 
-template <int kTiles, int kRowTiles, class Rows>
+/// kGated: of gate tiles and up tiles side by side (Epilogue::glu).
+template <int kTiles, int kRowTiles, class Rows, bool kGated>
 __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, Rows>, 16 / kWarpsOf<Rows>)
     gemm_bf16_kernel(Product product, Epilogue epilogue, Rows rows) {
   constexpr bool kNorms = std::is_same_v<Rows, NormedRows>, kHands = kHandsSums<kRowTiles>;
   constexpr int kWarps = kWarpsOf<Rows>;
-  constexpr int kSums = kRowTiles * 4 * 32;  // of a tile
+  constexpr int kPairs = kRowTiles * SumPair::kOfRowTile;  // of a tile
   constexpr int kSides = kRowTiles == 1 && (kTiles == 1 || kWarps == 8) ? 2 : 1;
   constexpr bool kFewRegisters = kRowTiles < 4;  // are taken by sums and operands
   using Weights = WarpStream<kTiles, kFewRegisters>;
   constexpr int kSteps = Weights::kSteps;
   extern __shared__ __align__(128) uint4 ring[];
   __shared__ __align__(8) uint64_t barriers[kWarps * kMostStages];
-  __shared__ float partial[kSides][kWarps][kTiles * kSums];
+  __shared__ float2 partial[kSides][kWarps][kTiles * kPairs];
   __shared__ uint32_t message[kNorms ? 1 : kWarps];  // of what is sent to the peers
   const WeightShares& shares = product.weights;
   const int warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0), lane = threadIdx.x % 32;
@@ -118,6 +98,9 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
   }
 
   const int row_begin = product.row_begin + blockIdx.y * kMaxRowTile;
+  Operand::Row y = product.y;
+  y.first += blockIdx.y * product.next_y;
+  const FragmentFinish finish(epilogue, y, row_begin, product.rows);
   const uint2* const x =
       product.x +
       (int64_t{blockIdx.y} * shares.chunks * kMaxRowTile / 8 + int64_t{chunk} * kRowTiles) * shares.steps * 32 + lane;
@@ -146,7 +129,8 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
   const auto team_barrier = [&] {  // the block's own, number 0, is over
     asm volatile("bar.sync %0, %1;" ::"r"(of_block), "r"(team_threads) : "memory");
   };
-  constexpr int kSlots = (kSums + kWarps * 32 - 1) / (kWarps * 32);  // of a thread, where chunks are most
+  // pairs of a thread, where chunks are most
+  constexpr int kSlots = (kTiles * kPairs + kWarps * 32 - 1) / (kWarps * 32);
   SumPassage<kTiles, kRowTiles> passage(product.handed, (team - shares.units.over) * shares.chunks + chunk);
   bool has_asked = false;
   int side = 0;
@@ -158,28 +142,30 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
       if (!has_asked) passage.ask();
       passage.take(sum);
     }
-    float standing[kSlots][kTiles] = {};  // on its way while the sums are made
-    if (kFewRegisters && epilogue.add && ends_here)
+    float2 standing[kSlots] = {};  // on its way while the sums are made
+    if (!kGated && kFewRegisters && epilogue.add && ends_here)
 #pragma unroll
       for (int slot = 0; slot < kSlots; ++slot) {
         const int at = slot * team_threads + thread;
-        const SumPlace place(at, row_begin);
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile)
-          if (at < kSums && place.row < product.rows)
-            standing[slot][tile] = epilogue.standing(place.row, unit * kTiles + tile, place.lane);
+        if (at < kTiles * kPairs) standing[slot] = finish.standing(unit * kTiles + at / kPairs, SumPair(at % kPairs));
       }
     for (bool begins = false; !begins;) {
       const int count = strip.steps_at(walk);
       load_operand(walk.stage, count);
-      uint4 words[kTiles][kSteps];
-      weights.next(words, count);
+      weights.await();
+      constexpr int kTogether = kFewRegisters ? kSteps : kSteps / 2;  // of their steps
 #pragma unroll
-      for (int s = 0; s < kSteps; ++s)
+      for (int first = 0; first < kSteps; first += kTogether) {
+        uint4 words[kTiles][kTogether];
+        weights.take(words, first, count);
+        if (first == 0) weights.fill_more();  // the one that had its turn has come
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile)
+        for (int s = 0; s < kTogether; ++s)
 #pragma unroll
-          for (int t = 0; t < kRowTiles; ++t) mma(sum[tile][t], words[tile][s], operand[s][t]);
+          for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+            for (int t = 0; t < kRowTiles; ++t) mma(sum[tile][t], words[tile][s], operand[first + s][t]);
+      }
       weights.give_back();
       begins = walk.advance();
     }
@@ -191,35 +177,47 @@ __global__ void __launch_bounds__(kWarpsOf<Rows> * 32 + kThreadsBeside<kTiles, R
       passage.ask();
       has_asked = true;
     }
+    float2* const mine = partial[side][warp] + lane;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
       for (int t = 0; t < kRowTiles; ++t)
 #pragma unroll
-        for (int j = 0; j < 4; ++j) partial[side][warp][tile * kSums + (t * 4 + j) * 32 + lane] = sum[tile][t][j];
+        for (int half = 0; half < 2; ++half)
+          mine[((tile * kRowTiles + t) * 2 + half) * 32] = {sum[tile][t][half * 2], sum[tile][t][half * 2 + 1]};
     team_barrier();
-    for (int first = 0; first < kSums; first += kSlots * team_threads) {
-#pragma unroll
-      for (int slot = 0; slot < kSlots; ++slot) {
-        const int at = first + slot * team_threads + thread;
-        const SumPlace place(at, row_begin);
-        if (at >= kSums || place.row >= product.rows) continue;
-        float gate = 0.0f;
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          const float* const part = &partial[side][of_block * shares.chunks][tile * kSums + at];
-          const float total = tree_of(part, kTiles * kSums, shares.chunks);
-          const int64_t of = epilogue.pairs ? unit : int64_t{unit} * kTiles + tile;
-          epilogue.put(
-              place.row, of, epilogue.pairs ? tile : 0, place.lane, total, gate,
-              kFewRegisters && first == 0 ? standing[slot][tile] : epilogue.standing(place.row, of, place.lane),
-              kNorms ? 0 : message[warp]);
-        }
+    const float2* const first_chunk = partial[side][of_block * shares.chunks];
+    // by all, each time that they have read sums: behind the last ones `partial` may be written
+    const auto has_read = [&](int begin, int pairs) {
+      if (kSides == 1 && begin < pairs && begin + team_threads >= pairs) team_barrier();
+    };
+    const auto sums_at = [&](int pair) { return tree_of(first_chunk + pair, kTiles * kPairs, shares.chunks); };
+    if constexpr (kGated) {
+#pragma unroll 1
+      for (int begin = 0; begin < kPairs; begin += team_threads) {
+        const int at = begin + thread;
+        Floats<2> gates, ups;
+        if (at < kPairs) gates = sums_at(at), ups = sums_at(kPairs + at);
+        has_read(begin, kPairs);
+        if (at < kPairs) finish.put_gated(unit * 2, SumPair(at), gates, ups);
       }
+    } else {
+#pragma unroll 1
+      for (int first = 0; first < kTiles * kPairs; first += kSlots * team_threads)
+#pragma unroll
+        for (int slot = 0; slot < kSlots; ++slot) {
+          const int begin = first + slot * team_threads, at = begin + thread;
+          Floats<2> sums;
+          if (at < kTiles * kPairs) sums = sums_at(at);
+          has_read(begin, kTiles * kPairs);
+          if (at >= kTiles * kPairs) continue;
+          const int tile = unit * kTiles + at / kPairs;
+          const SumPair pair(at % kPairs);
+          finish.put(tile, pair, sums, kFewRegisters && first == 0 ? standing[slot] : finish.standing(tile, pair),
+                     kNorms ? 0 : message[warp]);
+        }
     }
-    // one barrier a unit with two sides: the other is written next, and this one only after the next barrier
-    if (kSides == 1) team_barrier();
-    side ^= kSides - 1;
+    side ^= kSides - 1;  // of two the other is written next, and this one only behind the next barrier
   }
 }
 
@@ -251,9 +249,12 @@ constexpr size_t kStageBytes = kStageWords * sizeof(uint4);
 
 template <int kTiles, int kRowTiles, class Rows>
 void allow_shared(size_t bytes) {
-  check(cudaFuncSetAttribute(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             int(bytes)),
-        "cudaFuncSetAttribute");
+  const auto allow = [&](auto* kernel) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+          "cudaFuncSetAttribute");
+  };
+  allow(gemm_bf16_kernel<kTiles, kRowTiles, Rows, false>);
+  if constexpr (kTiles == 2) allow(gemm_bf16_kernel<kTiles, kRowTiles, Rows, true>);
 }
 
 /// Stages of the rings of a block that is alone on its SM.
@@ -301,12 +302,19 @@ void run(Product product, const Epilogue& epilogue, int groups, const Where& whe
                          ? blocks_with_room(units, unit_stages, limits, where.attention_follows)
                          : std::min(most_blocks, ceil_div(units, block_teams));
   shares.units = UnitShares::of(units, unit_stages, blocks * block_teams, may_cut);
+  if (const Operand& y = epilogue.operand; y.values)
+    product.y = y.row(product.row_begin), product.next_y = kMaxRowTile * y.row_values();
   product.is_paced = blocks * groups * kWarps > device.multiProcessorCount * 8;
   // of few rows the next kernel's blocks begin beside, which helps more
   const bool is_alone = kRowTiles > 1 && blocks * groups <= device.multiProcessorCount;
   const size_t bytes = plan_ring<kTiles, kRowTiles>(product, rows, is_alone, device);
-  launch(gemm_bf16_kernel<kTiles, kRowTiles, Rows>, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes,
-         where.queue, product, epilogue, rows);
+  const auto start = [&](auto* kernel) {
+    launch(kernel, dim3(unsigned(blocks), unsigned(groups)), dim3(kWarps * 32), bytes, where.queue, product, epilogue,
+           rows);
+  };
+  if constexpr (kTiles == 2)
+    if (epilogue.glu) return start(gemm_bf16_kernel<kTiles, kRowTiles, Rows, true>);
+  start(gemm_bf16_kernel<kTiles, kRowTiles, Rows, false>);
 }
 
 Product product_of(const CudaWeight& w, uint4* handed) {
@@ -321,6 +329,8 @@ Product product_of(const CudaWeight& w, uint4* handed) {
           .is_paced = false,
           .row_begin = 0,
           .rows = 0,
+          .y = {},
+          .next_y = 0,
           .handed = handed};
 }
 

@@ -27,20 +27,20 @@ struct WeightShares {
 template <int kTiles>
 struct Strip {
   const uint4* chunk;  // of the first tile
-  int64_t tile_words;
+  int tile_words;
   int tiles;
   int last_steps;  // of a unit's last stage
 
   __device__ Strip(const WeightShares& shares, int chunk_index)
       : chunk(shares.w + int64_t{chunk_index} * shares.steps * 32),
-        tile_words(int64_t{shares.chunks} * shares.steps * 32),
+        tile_words(shares.chunks * shares.steps * 32),
         tiles(shares.tiles),
         last_steps(shares.steps - (shares.units.unit_stages - 1) * steps_of_stage(kTiles)) {}
   __device__ const uint4* at(const Walk& walk) const {
     return chunk + int64_t{walk.unit} * kTiles * tile_words + walk.stage * (steps_of_stage(kTiles) * 32);
   }
   /// From there to the second tile: the last unit may lack it, and gets the first again.
-  __device__ int64_t to_second(const Walk& walk) const { return walk.unit * 2 + 1 < tiles ? tile_words : 0; }
+  __device__ int to_second(const Walk& walk) const { return walk.unit * 2 + 1 < tiles ? tile_words : 0; }
   __device__ int steps_at(const Walk& walk) const {
     return walk.stage + 1 < walk.unit_stages ? steps_of_stage(kTiles) : last_steps;
   }
@@ -92,24 +92,28 @@ class WarpStream {
       fill();
   }
 
-  __device__ void next(uint4 (&words)[kTiles][kSteps], int num_steps) {
-    wait_at(barrier_ + stage_ * 8, parity_);
+  /// Until the next stage is there.
+  __device__ void await() { wait_at(barrier_ + stage_ * 8, parity_); }
+  /// Each lane's words of its steps from `first` on, as far as there are: num_steps.
+  template <int kCount>
+  __device__ void take(uint4 (&words)[kTiles][kCount], int first, int num_steps) const {
     const uint4* from = ring_ + stage_ * kStageWords + threadIdx.x % 32;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-        words[tile][step] = step < num_steps ? load_matrices(from + (tile * kSteps + step) * 32) : uint4{0, 0, 0, 0};
-    fill_more();  // the one that had its turn has come
+      for (int i = 0; i < kCount; ++i) {
+        const int step = first + i;
+        words[tile][i] = step < num_steps ? load_matrices(from + (tile * kSteps + step) * 32) : uint4{0, 0, 0, 0};
+      }
+  }
+  /// Its words have been used: what they lay in may be filled again.
+  __device__ void give_back() {
+    __syncwarp();
+    --ahead_;
     if (++stage_ == num_stages_) {
       stage_ = 0;
       parity_ ^= 1;
     }
-  }
-  /// The words of next() have been used: what they lay in may be filled again.
-  __device__ void give_back() {
-    __syncwarp();
-    --ahead_;
     fill_more();
   }
 
@@ -140,7 +144,7 @@ class WarpStream {
   const Strip<kTiles> strip_;
   Walk walk_;  // of what is filled next, and where that lies
   const uint4* from_;
-  int64_t to_second_;
+  int to_second_;
   const bool is_paced_;
   int stage_ = 0, newest_ = -1, ahead_ = 0;  // taken next, filled last, of those filled not taken
   uint32_t parity_ = 0, newest_parity_ = 0;
@@ -156,17 +160,20 @@ class WarpStream {
       : strip_(strip), walk_(walk) {}
   __device__ void fill_ring() {}
   __device__ void fill_more() {}
-  __device__ void next(uint4 (&words)[kTiles][kSteps], int num_steps) {
+  __device__ void await() {}
+  template <int kCount>
+  __device__ void take(uint4 (&words)[kTiles][kCount], int first, int num_steps) const {
     const uint4* const from = strip_.at(walk_);
-    const int64_t to_second = strip_.to_second(walk_);
+    const int to_second = strip_.to_second(walk_);
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
 #pragma unroll
-      for (int step = 0; step < kSteps; ++step)
-        words[tile][step] = step < num_steps ? load_four(from + (tile ? to_second : 0) + step * 32) : uint4{0, 0, 0, 0};
-    walk_.advance();
+      for (int i = 0; i < kCount; ++i) {
+        const int step = first + i;
+        words[tile][i] = step < num_steps ? load_four(from + (tile ? to_second : 0) + step * 32) : uint4{0, 0, 0, 0};
+      }
   }
-  __device__ void give_back() {}
+  __device__ void give_back() { walk_.advance(); }
 
  private:
   /// A lane's words of the four matrices of a step.
