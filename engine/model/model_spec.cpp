@@ -11,6 +11,7 @@
 #include "engine/model/model_spec_reader.h"
 #include "engine/model/weight_table.h"
 #include "engine/util/json_io.h"
+#include "kernels/cpu/storage.h"
 
 namespace paceline {
 namespace fs = std::filesystem;
@@ -118,6 +119,14 @@ void add_generation_eos(const fs::path& model_dir, ModelSpec& spec) {
 
 bool ModelSpec::any_layer(bool (*has)(const LayerSpec&)) const {
   return std::any_of(layers.begin(), layers.end(), has);
+}
+
+float ModelSpec::embed_scale_in(DType dtype) const {
+  const auto rounded = [&](auto as) {
+    from_f32(embed_scale, &as);
+    return to_f32(as);
+  };
+  return dtype == DType::bf16 ? rounded(BFloat{}) : dtype == DType::f16 ? rounded(Half{}) : embed_scale;
 }
 
 int64_t ModelSpec::num_parameters() const {

@@ -135,6 +135,9 @@ struct ModelSpec {
   bool projects_embedding() const { return embed_cols() != hidden_size; }
   bool any_layer(bool (*has)(const LayerSpec&)) const;
 
+  /// embed_scale as a model of that storage type multiplies: in its own type, as it was trained.
+  float embed_scale_in(DType dtype) const;
+
   /// Parameters that a plain forward pass holds (tied head counted once).
   int64_t num_parameters() const;
 };

@@ -298,7 +298,7 @@ void RankModel::embed(const Rows& rows, MatView out) {
                   .row_begin = weights_.vocab_begin,
                   .token = rows.token,
                   .token_cells = state_.cells(),
-                  .scale = spec_.embed_scale,
+                  .scale = spec_.embed_scale_in(weights_.embed->dtype),
                   .out = out});
 }
 

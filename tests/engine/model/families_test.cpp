@@ -3,6 +3,8 @@
 
 #include "engine/model/families.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
@@ -128,6 +130,14 @@ TEST(Families, ATextConfigOfGemma3LeavesOutWhatIsUsual) {
   parse(config);
   EXPECT_TRUE(test::holds(::testing::internal::GetCapturedStdout(),
                           "text_config.num_hiden_layers is not known (did you mean \"num_hidden_layers\"?)"));
+}
+
+// As in Hugging Face: of 1,152 values 34 and not 33.94, where embeddings are bfloat16.
+TEST(Families, GemmaScalesEmbeddingsInTheirOwnType) {
+  const ModelSpec spec = parse(llama_like("Gemma3ForCausalLM", {{"hidden_size", 1152}}));
+  EXPECT_EQ(spec.embed_scale_in(DType::f32), std::sqrt(1152.0f));
+  EXPECT_EQ(spec.embed_scale_in(DType::bf16), 34.0f);
+  EXPECT_EQ(spec.embed_scale_in(DType::f16), 33.9375f);
 }
 
 TEST(Families, Gemma3CapsNoScores) {
