@@ -46,8 +46,8 @@ struct Strip {
   }
 };
 
-/// One warp's weights in the order in which it multiplies them. next() gives each lane its words of up to kSteps steps
-/// of kTiles tiles; the last stage of a chunk may hold fewer.
+/// One warp's weights in the order in which it multiplies them: stages of up to kSteps steps of kTiles tiles, the last
+/// one of a chunk may hold fewer. await(), take() whatever it holds, give_back().
 #if __CUDA_ARCH__ >= 900
 template <int kTiles, bool kPaced>
 class WarpStream {
