@@ -375,6 +375,7 @@ ExitCode plan_command(const RunCommand& command) {
   if (!cut_outputs.empty()) print_line("caution: {}", cut_outputs);
   for (const std::string& line : unreachable_concurrencies(cells)) print_wrapped(line);
   sweep.print(command.results_root);
+  check_not_all_skipped(cells);
   if (problem) throw *problem;
   return ExitCode::ok;
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -161,10 +162,12 @@ ExitCode update_baseline(const RegressCommand& command, const SupervisedEnd& end
 
 void judge_exact(const RegressCommand& command, FoundBaseline baseline, const RunResult& run, GateReport& report) {
   const json current = make_baseline(run);
-  if (!command.run.overrides.only.empty()) {  // what was not to run is no difference
+  if (!command.run.overrides.only.empty()) {  // what was not to run is no difference; what was skipped is one
+    std::set<std::string> chosen;
+    for (const CellResult& cell : run.cells) chosen.insert(cell.id);
     json& cells = baseline.facts.at("cells");
     for (auto cell = cells.begin(); cell != cells.end();)
-      cell = current.at("cells").contains(cell.key()) ? std::next(cell) : cells.erase(cell);
+      cell = chosen.contains(cell.key()) ? std::next(cell) : cells.erase(cell);
   }
   report.started_at = run.info.started_at;
   report.baseline = baseline.name;

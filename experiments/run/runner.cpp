@@ -16,6 +16,7 @@
 #include "experiments/results/files/environment.h"
 #include "experiments/run/measure/sample_texts.h"
 #include "experiments/run/plan/forecast.h"
+#include "experiments/run/plan/planned_cell.h"
 #include "experiments/run/run_load.h"
 #include "experiments/workload/requests.h"
 #include "kernels/cpu/cores.h"
@@ -52,6 +53,7 @@ void keep_missing_sample_texts(SweepUnderWay& sweep) {
 /// loading and encoding would, but reads no weights.
 void check_some_cell_can_run(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& groups) {
   const std::vector<Cell>& cells = sweep.cells;
+  check_not_all_skipped(cells);
   std::optional<Error> first;
   for (const std::vector<size_t>& group : groups) {
     std::set<std::string> tried;  // second models; "" stands for cells without one
@@ -175,6 +177,7 @@ RunOutcome run_experiment(const LoadedConfig& loaded, Progress& progress, const 
     }
     wall_before_s = sweep.folder->wall_before_s();
   } else {
+    if (options.results_root.empty()) fail(ExitCode::usage, "--results: the name is empty; expected a folder");
     check_some_cell_can_run(sweep, groups);
     sweep.folder = std::make_unique<RunFolder>(options.results_root, run, experiment);
     sweep.log = std::make_unique<CellLog>(sweep.folder->path());

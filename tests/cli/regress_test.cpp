@@ -137,6 +137,22 @@ TEST_F(Gates, ABaselineOfAnotherExperimentIsAUsageError) {
   EXPECT_EQ(regress({"--baseline", file("old.json")}).exit_code, 0);
 }
 
+// Nothing was compared: neither a pass nor a baseline.
+TEST_F(Gates, WhereAllCellsAreSkippedThereIsNoPass) {
+  ASSERT_EQ(regress({"--baseline", file("base.json"), "--update-baseline"}).exit_code, 0);
+  const std::vector<std::string> skipped = {"--set", "engine.devices=[0]"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), skipped.begin(), skipped.end());
+    return more;
+  };
+  expect_failure(run(skipped), 2, {"all 2 cells are skipped", "devices are chosen for backend cuda only"});
+  EXPECT_EQ(regress(with({"--baseline", file("new.json"), "--update-baseline"})).exit_code, 2);
+  EXPECT_FALSE(std::filesystem::exists(file("new.json")));
+  const ProcessResult plan = call(with({"plan", workspace_.config().string()}));
+  EXPECT_EQ(plan.exit_code, 2) << described(plan);
+  EXPECT_TRUE(holds(plan.err, "all 2 cells are skipped")) << plan.err;
+}
+
 TEST_F(Gates, WhatCannotBeJudgedStandsInTheFilesToo) {
   write_file(file("j.xml"), "of an earlier run");
   const std::vector<std::string> forms = {"--junit", file("j.xml"), "--markdown", file("m.md")};

@@ -60,7 +60,7 @@ TEST(GateReport, EqualFactsPass) {
   const RunResult run = synthetic_run();
   const GateReport report = report_of(run, make_baseline(run));
   EXPECT_EQ(gate_exit_code(report), ExitCode::ok);
-  EXPECT_EQ(gate_text(report), "results/baselines/cpu.json: 28 cells, no difference\n");
+  EXPECT_EQ(gate_text(report), "results/baselines/cpu.json: 27 cells and 1 skipped, no difference\n");
   EXPECT_EQ(github_annotations(report),
             "::error title=cell failed%3A tp2_pp1_draft_k3_c1::rank 1 did not answer "
             "within 30 s <deadline>\n");
@@ -79,7 +79,9 @@ TEST(GateReport, AnAcceptanceBugIsNamedInEveryForm) {
                     annotations = github_annotations(report);
   EXPECT_NE(text.find(id + ": " + fact + "\n"), std::string::npos) << text;
   EXPECT_NE(text.find("cpu.json: made on X; this run: Y\n"), std::string::npos);
-  EXPECT_TRUE(text.ends_with("28 cells, 2 differences\n") || text.ends_with("28 cells, 3 differences\n")) << text;
+  EXPECT_TRUE(text.ends_with("27 cells and 1 skipped, 2 differences\n") ||
+              text.ends_with("27 cells and 1 skipped, 3 differences\n"))
+      << text;
   EXPECT_NE(markdown.find(fmt::format("| {} | counters.accepted | {} | {} |", id, before, before + 1)),
             std::string::npos)
       << markdown;

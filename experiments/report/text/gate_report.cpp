@@ -68,7 +68,9 @@ std::string json_text(const std::optional<json>& value) { return value ? value->
 
 std::string exact_summary(const GateReport& report) {
   const int64_t differences = num_differences(report), wrong = num_not_lossless(report);
-  return fmt::format("{}: {}, {}{}", report.baseline, counted(std::ssize(report.exact), "cell"),
+  const int64_t skipped = std::ranges::count(report.exact, CellStatus::skipped, &ExactVerdict::status);
+  return fmt::format("{}: {}{}, {}{}", report.baseline, counted(std::ssize(report.exact) - skipped, "cell"),
+                     skipped > 0 ? fmt::format(" and {} skipped", skipped) : "",
                      differences == 0 ? "no difference" : counted(differences, "difference"),
                      wrong == 0 ? "" : fmt::format(", {} NOT LOSSLESS", wrong));
 }

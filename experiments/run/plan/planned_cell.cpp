@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/counted.h"
 #include "engine/util/json_io.h"
 #include "engine/util/printable.h"
 #include "experiments/config/file/builtin_root.h"
@@ -120,6 +121,13 @@ std::string PlannedRequests::cut_outputs(const ExperimentConfig& cell, const Len
   const int max_tokens = cell.sampling.max_tokens;
   return surely_fit(prompts_, max_tokens, limit.max_model_len) ? ""
                                                                : cut_outputs_text(encoded_for(cell), max_tokens, limit);
+}
+
+void check_not_all_skipped(const std::vector<Cell>& cells) {
+  if (std::ranges::any_of(cells, [](const Cell& cell) { return !cell.skip_reason; })) return;
+  const Cell& first = cells.front();
+  fail(ExitCode::usage, "all {} are skipped; {}: {}", counted(int64_t(cells.size()), "cell"), first.id,
+       *first.skip_reason);
 }
 
 }  // namespace paceline

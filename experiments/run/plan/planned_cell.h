@@ -51,4 +51,7 @@ class PlannedRequests {
   std::map<PromptEncoding, std::vector<EncodedPrompt>> encoded_;
 };
 
+/// Throws usage where all cells are skipped, with the first reason: that is a mistake, not a result.
+void check_not_all_skipped(const std::vector<Cell>& cells);
+
 }  // namespace paceline
