@@ -116,7 +116,7 @@ TEST(Headline, ARejectionCellIsValidAndUnverified) {
   cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = "rule rejection"};
   const RunResult run = run_of({plain(kSlow), cell});
   EXPECT_TRUE(make_verdict(run, summarize(run)).validity.is_valid());
-  EXPECT_EQ(headline(run)[1], "VALID: 1 cell is UNVERIFIED.");
+  EXPECT_EQ(headline(run)[1], "VALID timings: 1 cell is UNVERIFIED.");
   EXPECT_TRUE(headline(run)[0].starts_with("Fastest: tp1 pp1 ngram k=3")) << "ranked all the same";
 }
 

@@ -14,6 +14,7 @@
 #include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/statistics/noise.h"
 #include "experiments/analysis/verdict/parts.h"
+#include "experiments/analysis/verdict/sentence.h"
 #include "experiments/client/openai_client.h"
 #include "speculative/proposer_entry.h"
 
@@ -143,6 +144,29 @@ void add_served_cautions(const VerdictView& view, const std::vector<const CellSu
         false);
 }
 
+/// Whether cells ran whose outputs nobody vouches for, and none with a certificate.
+bool certifies_none(const VerdictView& view) {
+  const auto has = [&](CertificateStatus status) {
+    return std::ranges::any_of(cells_that_ran(view),
+                               [&](const CellSummary* s) { return view.cell(*s).certificate.status == status; });
+  };
+  return has(CertificateStatus::unverified) && !has(CertificateStatus::pass);
+}
+
+std::string invalid_text(const Validity& validity, const std::string& so_far, const std::vector<std::string>& reasons,
+                         const std::vector<std::string>& parts) {
+  const bool is_timing = validity.disturbed && validity.reasons.size() == 1;
+  Sentence sentence(fmt::format("INVALID{}{}: {}", is_timing ? " timings" : "", so_far, fmt::join(reasons, "; ")));
+  sentence.add(validity.disturbed ? "; rerun when idle" : "");
+  bool is_about_outputs = !is_timing;
+  for (const std::string& each : parts) {
+    const bool is_first = !is_about_outputs && !each.ends_with(" failed");
+    sentence.add((is_first ? ". Outputs: " : "; ") + each);
+    is_about_outputs |= is_first;
+  }
+  return sentence.text();
+}
+
 }  // namespace
 
 Validity validity_of(const VerdictView& view) {
@@ -200,6 +224,23 @@ std::vector<std::string> certified_texts(const VerdictView& view) {
   return parts;
 }
 
+std::string validity_text(const VerdictView& view, const Validity& validity) {
+  if (view.summary().done == 0) return "";
+  std::vector<std::string> parts = certified_texts(view);
+  const std::string so_far = view.summary().finished() ? "" : " so far";
+  if (validity.is_valid())
+    return Sentence(fmt::format("VALID{}{}", certifies_none(view) ? " timings" : "", so_far))
+        .add(parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; ")))
+        .text();
+  std::ranges::reverse(parts);  // failed cells first: with a long reason there may be no room for all
+  std::vector<std::string> reasons = validity.reasons;
+  std::string text = invalid_text(validity, so_far, reasons, parts);
+  const auto outputs = std::ranges::find_if(parts, [](const std::string& part) { return !part.ends_with(" failed"); });
+  if (outputs == parts.end() || text.find(*outputs) != std::string::npos) return text;
+  for (std::string& reason : reasons) reason = reason.substr(0, reason.find(" ("));  // without the worst cell
+  return invalid_text(validity, so_far, reasons, parts);
+}
+
 std::vector<std::string> unreached_texts(const VerdictView& view) {
   struct Unreached {
     std::vector<std::string> concurrencies;
@@ -255,6 +296,10 @@ void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
   const auto add = [&out](std::string text, bool bad = false) {
     out.push_back({VerdictKind::caution, std::move(text), bad});
   };
+  const Validity validity = validity_of(view);
+  if (const std::string disturbed = disturbed_text(view);
+      !disturbed.empty() && validity_text(view, validity).find(disturbed) == std::string::npos)
+    add(disturbed + ".", true);   // what made the headline too long
   if (view.summary().finished())  // else said with how far it came
     for (const std::string& text : missing_baseline_texts(view)) add(text + ": their gain is not known.", true);
   int64_t oversubscribed = 0, random = 0, older = 0, without_baseline = 0;

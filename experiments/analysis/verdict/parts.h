@@ -9,6 +9,8 @@
 namespace paceline {
 
 Validity validity_of(const VerdictView& view);
+/// "VALID: …", "INVALID timings: …": whether to trust the run, and what is known of its outputs.
+std::string validity_text(const VerdictView& view, const Validity& validity);
 
 /// What a run that ended early leaves open, without a full stop.
 std::string unfinished_text(const VerdictView& view);

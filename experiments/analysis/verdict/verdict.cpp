@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,35 +11,11 @@
 #include "engine/util/counted.h"
 #include "experiments/analysis/statistics/significance.h"
 #include "experiments/analysis/verdict/parts.h"
+#include "experiments/analysis/verdict/sentence.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
 namespace {
-
-/// A sentence that takes more only while it stays short.
-class Sentence {
- public:
-  explicit Sentence(std::string text) : text_(std::move(text)) {}
-
-  /// `rest`: only behind `more`, where there is room for both.
-  Sentence& add(const std::string& more, const std::string& rest = "") {
-    const auto fits = [this](const std::string& text) { return num_words(text_ + text) <= kMostHeadlineWords; };
-    if (fits(more)) text_ += fits(more + rest) ? more + rest : more;
-    return *this;
-  }
-
-  /// Cut where even the first words, which hold names of the user's, are too many.
-  std::string text() const {
-    if (num_words(text_) <= kMostHeadlineWords) return text_ + ".";
-    std::istringstream words(text_);
-    std::string cut, word;
-    for (size_t i = 0; i + 1 < kMostHeadlineWords && words >> word; ++i) cut += word + " ";
-    return cut + "…";
-  }
-
- private:
-  std::string text_;
-};
 
 std::string repetitions_text(const CellSummary& s) {
   return s.repetitions < kFewestRepetitions ? ", " + counted(s.repetitions, "repetition") : "";
@@ -197,26 +172,6 @@ Texts latency_texts(const VerdictView& view) {
   return texts;
 }
 
-std::string validity_text(const VerdictView& view, const Validity& validity) {
-  if (view.summary().done == 0) return "";
-  Texts parts = certified_texts(view);
-  const std::string part = view.summary().finished() ? "" : " so far";
-  if (validity.is_valid())
-    return Sentence("VALID" + part).add(parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; "))).text();
-  const bool is_timing = validity.disturbed && validity.reasons.size() == 1;
-  Sentence sentence(
-      fmt::format("INVALID{}{}: {}", is_timing ? " timings" : "", part, fmt::join(validity.reasons, "; ")));
-  sentence.add(validity.disturbed ? "; rerun when idle" : "");
-  std::ranges::reverse(parts);  // failed cells first: with a long reason there may be no room for all
-  bool is_about_outputs = !is_timing;
-  for (const std::string& each : parts) {
-    const bool is_first = !is_about_outputs && !each.ends_with(" failed");
-    sentence.add((is_first ? ". Outputs: " : "; ") + each);
-    is_about_outputs |= is_first;
-  }
-  return sentence.text();
-}
-
 Texts goodput_texts(const VerdictView& view) {
   Texts texts;
   for (const Pick& pick : view.picks()) {
@@ -332,7 +287,8 @@ std::string choice_text(const VerdictView& view) {
   const Pick* const device = view.pick(PickKind::per_device, *fastest->group);
   Texts parts;
   if (user && &user->best() != &fastest->best())
-    parts.push_back(fmt::format("per user: {}, {:.1f} tok/s", view.label(user->best()), 1000 / user->value));
+    parts.push_back(fmt::format("for a user who waits (1000 / median TPOT): {}, {:.1f} tok/s", view.label(user->best()),
+                                1000 / user->value));
   if (device && &device->best() != &fastest->best())
     parts.push_back(fmt::format("per device: {}, {:.1f} tok/s", view.label(device->best()), device->value));
   return parts.empty() ? "" : Sentence(fmt::format("Highest estimate {}", fmt::join(parts, "; "))).text();
@@ -503,7 +459,8 @@ Texts category_texts(const VerdictView& view) {
     if (order.size() < 2) continue;
     std::ranges::stable_sort(order, std::greater{}, [](const Claim* claim) { return claim->ratio.ratio; });
     const auto gain = [](const Claim& claim) {
-      return fmt::format("\"{}\", {}", claim.category.empty() ? "none" : claim.category, interval_text(claim.ratio));
+      const std::string name = claim.category.empty() ? "prompts without one" : fmt::format("\"{}\"", claim.category);
+      return fmt::format("{}, {}", name, interval_text(claim.ratio));
     };
     const CellSummary& over = *order.front()->over;
     const std::optional<double>&least_of_most = order.front()->ratio.low, &most_of_least = order.back()->ratio.high;
