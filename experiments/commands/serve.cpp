@@ -101,12 +101,14 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     if (name == "--api-key")
       fail(ExitCode::usage, "--api-key: others can read a command line; expected the key in {} or --api-key-file FILE",
            kKeyVariable);
-    const std::vector<std::string> proposers = proposer_names(ProposerNames::drafting);
+    const std::vector<std::string> methods = vllm_flag_methods();
     if (name == "method")
-      fail(ExitCode::usage, "serve: {}: not supported{}; the proposers are {}", user_text(flag),
-           did_you_mean(flag.substr(name.size() + 1), proposers), fmt::join(proposers, ", "));
+      fail(ExitCode::usage, "serve: {}: not supported{}; expected one of {}, or --set speculation.proposer",
+           user_text(flag), did_you_mean(flag.substr(name.size() + 1), methods), fmt::join(methods, ", "));
+    std::vector<std::string> known = vllm_flag_names();
+    known.insert(known.end(), command.options.begin(), command.options.end());
     fail(ExitCode::usage, "serve: {}: not supported{}; see runexp serve --help", user_text(flag),
-         did_you_mean(name, command.options));
+         did_you_mean(name, known));
   }
   for (const std::string& note : imported.notes) spdlog::info("{}", note);
   ConfigOverrides overrides = command.overrides;

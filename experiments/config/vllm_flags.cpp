@@ -264,14 +264,18 @@ class Importer {
     const bool is_lookup = method == "ngram" || model == "ngram" || model == "[ngram]";
     const std::string name = is_lookup ? "ngram" : !method.empty() ? method : names_eagle3(model) ? "eagle3" : "draft";
     const ProposerEntry* const proposer = find_proposer(name);
-    if (!proposer || (!proposer->has_second_model() && name != "ngram" && name != "suffix")) {
+    const std::vector<std::string> methods = vllm_flag_methods();
+    if (!proposer || std::ranges::find(methods, name) == methods.end()) {
       std::erase_if(said_, [](const auto& each) { return each.first.starts_with("speculation."); });
-      return note_unsupported("method " + name, fmt::format("; the proposers are {}",
-                                                            fmt::join(proposer_names(ProposerNames::drafting), ", ")));
+      return note_unsupported("method " + name,
+                              fmt::format("; those that flags can ask for are {}", fmt::join(methods, ", ")));
     }
     const auto text = [&](const char* word) { return ConfigNode::make_string(word, at); };
     const auto number = [&](double value) { return ConfigNode::make_number(value, at); };
-    if (proposer->has_second_model() && model.empty()) fail_at(at, fmt::format("the method {} needs a model", name));
+    if (proposer->has_second_model() && model.empty())
+      fail_at(
+          method.empty() ? at : said_["speculation.proposer"].value.origin,
+          fmt::format("{} needs a model: name it by --speculative-draft-model-path, or in --speculative-config", name));
     if (is_lookup) said_.erase("speculation.draft.path");
     if (proposer->has_second_model()) {
       auto path = said_.extract("speculation.draft.path");
@@ -332,11 +336,11 @@ class Importer {
     const std::string least = "speculation.ngram.min", most = "speculation.ngram.max";
     if (said_["speculation.num_speculative_tokens"].counts_root) return;  // SGLang's has options of its own
     if (!said_.contains(least) && !said_.contains(most))
-      note("ngram", "vLLM takes 5 where neither prompt_lookup_min nor _max is given");
+      note("ngram", "min and max are 5, as in vLLM where neither prompt_lookup_min nor _max is given");
     unless_said(most, said_.contains(least) ? said_[least].value : ConfigNode::make_number(5, at));
     unless_said(least, said_[most].flag.starts_with("--ngram") ? ConfigNode::make_number(1, at) : said_[most].value);
     unless_said("speculation.ngram.match", ConfigNode::make_string("first", at));
-    note("speculation.ngram.match", "vLLM continues the first match; \"last\" is the default here");
+    note("speculation.ngram.match", "\"first\", as in vLLM, where nothing is said; \"last\" is the default here");
   }
 
   /// A path stays as written, since the file may move, and so does what is there; a hub's name becomes a folder below
@@ -396,6 +400,14 @@ std::string hint_for_vllm_name(std::string_view name, std::string_view section) 
 std::vector<std::string> vllm_flag_names() {
   std::vector<std::string> names{"--speculative-config"};
   for (const Name& flag : kFlags) names.push_back("--" + std::string(flag.theirs));
+  return names;
+}
+
+std::vector<std::string> vllm_flag_methods() {
+  std::vector<std::string> names = proposer_names(ProposerNames::drafting);
+  std::erase_if(names, [](const std::string& name) {
+    return name != "ngram" && name != "suffix" && !find_proposer(name)->has_second_model();
+  });
   return names;
 }
 

@@ -16,6 +16,9 @@ std::string hint_for_vllm_name(std::string_view name, std::string_view section);
 /// The flags that have a key here: "--dtype", "--speculative-config", ...
 std::vector<std::string> vllm_flag_names();
 
+/// The proposers that flags can ask for: those of vLLM and SGLang.
+std::vector<std::string> vllm_flag_methods();
+
 /// An imported command line.
 struct ImportedFlags {
   ConfigJson config = ConfigJson::object();  // nested keys, what the flags say and nothing else

@@ -150,11 +150,12 @@ std::vector<Prompt> load_dataset(const std::string& name, const std::filesystem:
 std::vector<Prompt> filter_prompts(std::vector<Prompt> prompts, const std::vector<std::string>& categories,
                                    std::optional<int64_t> max_prompt_chars) {
   std::set<std::string> known;
-  for (const Prompt& prompt : prompts) known.insert(prompt.category);
+  for (const Prompt& prompt : prompts)
+    if (!prompt.category.empty()) known.insert(prompt.category);
   for (const std::string& category : categories) {
     if (!known.contains(category))
       fail(ExitCode::model_file, "workload.categories: the data set has no category \"{}\": it has {}", category,
-           fmt::join(known, ", "));
+           known.empty() ? std::string("none") : fmt::format("{}", fmt::join(known, ", ")));
   }
   const size_t before = prompts.size();
   std::erase_if(prompts, [&](const Prompt& prompt) {

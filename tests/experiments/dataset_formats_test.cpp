@@ -335,6 +335,13 @@ TEST(FilterPrompts, KeepsCategoriesAndShortOnes) {
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("no category \"qaa\": it has math, qa, rag"), std::string::npos) << e.what();
   }
+  for (Prompt& prompt : prompts) prompt.category.clear();
+  try {
+    filter_prompts(prompts, {"qa"}, {});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("no category \"qa\": it has none"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace

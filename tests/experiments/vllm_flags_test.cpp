@@ -185,7 +185,7 @@ TEST(VllmFlags, HeadsAreProposersOfTheirOwn) {
       import(with(R"("rejection_sample_method":"block")")).config["speculation"]["verifier"]["rule"].get<std::string>(),
       "block");
   EXPECT_EQ(complaints(R"(-sc '{"method":"eagle3","num_speculative_tokens":3}')"),
-            "-sc: the method eagle3 needs a model");
+            "-sc: eagle3 needs a model: name it by --speculative-draft-model-path, or in --speculative-config");
 }
 
 TEST(VllmFlags, SuffixDecodingKeepsItsBounds) {
@@ -242,7 +242,8 @@ TEST(VllmFlags, WhatHasNoKeyIsANoteWithItsValue) {
   EXPECT_TRUE(notes_hold("--kv-cache-dtype fp8_e5m2", "--kv-cache-dtype fp8_e5m2: no key here"));
   EXPECT_TRUE(notes_hold("--gpu-memory-utilization 0.9", "a share of the whole GPU"));
   const char* const medusa = R"(--speculative-config '{"method":"medusa","model":"m","num_speculative_tokens":3}')";
-  EXPECT_TRUE(notes_hold(medusa, "method medusa: no key here; the proposers are ngram, draft, eagle3, suffix"));
+  EXPECT_TRUE(
+      notes_hold(medusa, "method medusa: no key here; those that flags can ask for are ngram, draft, eagle3, suffix"));
   EXPECT_EQ(config(medusa), "{}");
 }
 
