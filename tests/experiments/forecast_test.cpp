@@ -14,6 +14,7 @@
 #include "experiments/report/documents.h"
 #include "experiments/results/files/environment.h"
 #include "experiments/run/runner.h"
+#include "speculative/cascade_proposer.h"
 #include "speculative/eagle3_proposer.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
@@ -82,6 +83,20 @@ TEST(Forecast, ATreeHasAPassForEachLevel) {
   EXPECT_DOUBLE_EQ(break_even_length(cell.config, step).value(), 1 + 4 * 0.1);
   EXPECT_DOUBLE_EQ(forecast(cell.config, step, 10).low * 5, forecast(cell.config, step, 10).high)
       << "no more than a path is kept";
+}
+
+TEST(Forecast, AHeadBehindOtherStagesMayNeverDraft) {
+  const StepForecast step{.target_bytes = 100, .draft_bytes = 10, .read_bytes_s = 100, .step_ms = 1};
+  std::vector<Cell> cells = {cell_of("cascade", 4)};
+  Cell& cell = cells[0];
+  auto& stages = std::any_cast<CascadeOptions&>(cell.config.speculation.of("cascade").options).stages;
+  stages = "ngram, draft";
+  const StepForecast without = Forecaster(cells).step(cell).value();
+  EXPECT_GT(without.draft_bytes, 0);
+  EXPECT_DOUBLE_EQ(without.step_ms, without.target_bytes / without.read_bytes_s * 1e3);
+  EXPECT_FALSE(break_even_length(cell.config, step));
+  stages = "draft, ngram";
+  EXPECT_DOUBLE_EQ(break_even_length(cell.config, step).value(), 1.4);
 }
 
 TEST(Forecast, ASweepTakesItsSteps) {

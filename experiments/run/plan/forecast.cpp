@@ -28,10 +28,19 @@ double lookup_bytes(const ModelSpec& spec, DType dtype, int num_stages) {
                                            : double(spec.vocab_size) * spec.hidden_size * double(dtype_bytes(dtype));
 }
 
-/// Passes of the second model, and most drafts that a step keeps.
+/// Passes of the second model where it drafts, and most drafts that a step keeps.
 double num_levels(const ExperimentConfig& config) {
   if (!config.speculation.drafts()) return 0;
   return config.speculation.form().depth_of(config.speculation.num_speculative_tokens);
+}
+
+/// Passes of the second model that a step makes in any case: none where stages before it may draft in its place.
+double least_passes(const ExperimentConfig& config) {
+  const ProposerEntry* const proposer = find_proposer(config.speculation.proposer);
+  if (!proposer || !proposer->stages) return num_levels(config);
+  const auto stages = proposer->stages(config.speculation.of(proposer->name).options);
+  const ProposerEntry* const first = stages.empty() ? nullptr : find_proposer(stages.front());
+  return first && first->has_second_model() ? num_levels(config) : 0;
 }
 
 constexpr size_t kMostRuns = 24;
@@ -136,7 +145,7 @@ std::optional<StepForecast> Forecaster::step(const Cell& cell) {
   if (rate == read_rates_.end()) rate = read_rates_.emplace(target, quick_read_rate(size_t(sizes.target))).first;
   StepForecast out{.target_bytes = sizes.target, .draft_bytes = sizes.draft, .read_bytes_s = rate->second};
   if (sizes.target <= 0 || rate->second <= 0) return std::nullopt;
-  out.step_ms = (sizes.target + num_levels(cell.config) * sizes.draft) / rate->second * 1e3;
+  out.step_ms = (sizes.target + least_passes(cell.config) * sizes.draft) / rate->second * 1e3;
   return out;
 }
 
@@ -154,8 +163,8 @@ SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, 
 }
 
 std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step) {
-  if (!config.speculation.second_model() || step.draft_bytes <= 0) return std::nullopt;
-  return 1 + num_levels(config) * step.draft_bytes / step.target_bytes;
+  if (!config.speculation.second_model() || step.draft_bytes <= 0 || least_passes(config) <= 0) return std::nullopt;
+  return 1 + least_passes(config) * step.draft_bytes / step.target_bytes;
 }
 
 std::optional<Calibration> find_calibration(const std::filesystem::path& root, const std::string& machine_id,

@@ -70,7 +70,8 @@ double num_turns(const ExperimentConfig& config);
 SecondsRange forecast(const ExperimentConfig& config, const StepForecast& step, double mean_output);
 
 /// Tokens that a step must give on average so that a second model pays against the same placement without it, by
-/// reading alone: 1 + passes of the second model · its bytes / target bytes. None without a second model.
+/// reading alone: 1 + passes of the second model · its bytes / target bytes. None without a second model, and where
+/// others may draft in its place.
 std::optional<double> break_even_length(const ExperimentConfig& config, const StepForecast& step);
 
 /// What a cell has in common with another whose times say something about it: batches, drafts and the size of a model
