@@ -265,7 +265,7 @@ class Importer {
     const std::string name = is_lookup ? "ngram" : !method.empty() ? method : names_eagle3(model) ? "eagle3" : "draft";
     const ProposerEntry* const proposer = find_proposer(name);
     const std::vector<std::string> methods = vllm_flag_methods();
-    if (!proposer || std::ranges::find(methods, name) == methods.end()) {
+    if (std::ranges::find(methods, name) == methods.end()) {
       std::erase_if(said_, [](const auto& each) { return each.first.starts_with("speculation."); });
       return note_unsupported("method " + name,
                               fmt::format("; those that flags can ask for are {}", fmt::join(methods, ", ")));

@@ -44,8 +44,8 @@ struct Epilogue {
     const int64_t col = unit * 16 + lane;
     return add && col < n ? y[row * stride + col] : 0.0f;
   }
-  /// sum of output `lane` of tile `half` of a unit, for `row`; gate: what this thread got for half 0; standing: as
-  /// above. message: of push, where anything is sent.
+  /// Where there is no operand: sum of output `lane` of tile `half` of a unit, for `row`; gate: what this thread got
+  /// for half 0; standing: as above. message: of push, where anything is sent.
   __device__ void put(int64_t row, int64_t unit, int half, int lane, float sum, float& gate, float standing,
                       uint32_t message) const {
     const int64_t width = pairs ? n / 2 : n, col = unit * 16 + lane;
@@ -57,10 +57,6 @@ struct Epilogue {
     }
     if (glu) sum = math::activate(activation, gate) * sum;
     const int64_t at = glu ? col : half * width + col;
-    if (operand.values) {
-      operand.row(int(row)).put(at, sum);
-      return;
-    }
     y[row * stride + at] = add ? standing + sum : sum;
 #pragma unroll 1
     for (int peer = 0; peer < push.count; ++peer)

@@ -188,7 +188,8 @@ TEST(Noise, MarksTheCellInEveryFormAndStaysRanked) {
   EXPECT_NE(summary_to_csv(run, summary).find(",true\n"), std::string::npos);
   const std::string headline = json.at("headline").dump();
   EXPECT_NE(headline.find("INVALID timings: "), std::string::npos) << headline;
-  EXPECT_NE(headline.find("lossless ("), std::string::npos) << "a long reason leaves room for the outputs: " << headline;
+  EXPECT_NE(headline.find("lossless ("), std::string::npos)
+      << "a long reason leaves room for the outputs: " << headline;
 }
 
 TEST(Noise, SurvivesTheJournalAndOldRecordsHaveNone) {

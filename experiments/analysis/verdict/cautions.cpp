@@ -291,15 +291,15 @@ bool remembers_texts(const VerdictView& view) {
   });
 }
 
-void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out) {
+void add_cautions(const VerdictView& view, const Validity& validity, std::vector<VerdictSentence>& out) {
   add_certificates(view, out);
   const auto add = [&out](std::string text, bool bad = false) {
     out.push_back({VerdictKind::caution, std::move(text), bad});
   };
-  const Validity validity = validity_of(view);
+  // what made the headline too long
   if (const std::string disturbed = disturbed_text(view);
       !disturbed.empty() && validity_text(view, validity).find(disturbed) == std::string::npos)
-    add(disturbed + ".", true);   // what made the headline too long
+    add(disturbed + ".", true);
   if (view.summary().finished())  // else said with how far it came
     for (const std::string& text : missing_baseline_texts(view)) add(text + ": their gain is not known.", true);
   int64_t oversubscribed = 0, random = 0, older = 0, without_baseline = 0;

@@ -26,6 +26,6 @@ std::string repeated_prompts_text(const VerdictView& view);
 bool remembers_texts(const VerdictView& view);
 
 /// Certificates that failed or are missing, then what to distrust.
-void add_cautions(const VerdictView& view, std::vector<VerdictSentence>& out);
+void add_cautions(const VerdictView& view, const Validity& validity, std::vector<VerdictSentence>& out);
 
 }  // namespace paceline

@@ -545,7 +545,7 @@ RunVerdict make_verdict(const VerdictView& view) {
   lead(choice_text(view));
   tell(VerdictKind::pays_not, losers_texts(view));
   tell(VerdictKind::best, category_texts(view));
-  add_cautions(view, out.details);
+  add_cautions(view, out.validity, out.details);
   std::stable_partition(out.details.begin(), out.details.end(), [](const VerdictSentence& each) { return each.bad; });
   return out;
 }

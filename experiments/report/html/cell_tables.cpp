@@ -266,12 +266,11 @@ Section forecast_section(const Report& report) {
       note(
           "The prediction is a lower bound of a decode pass: reading the target's weights from memory once, and the "
           "draft model's once per draft position, unless others may draft in its place, as in a cascade. The measured "
-          "value is the median ITL: the time between two moments "
-          "at which a sequence gets tokens. With one sequence at a time that is one target pass, its drafting and the "
-          "time until the next pass; with more sequences the ITL is longer. GB/s is the bandwidth of all cores "
-          "together, measured as the run begins. A ratio below 1 means that weights come from the CPU cache, or that "
-          "the "
-          "machine was busier then than later. Oversubscribed cells are left out.");
+          "value is the median ITL: the time between two moments at which a sequence gets tokens. With one sequence at "
+          "a time that is one target pass, its drafting and the time until the next pass; with more sequences the ITL "
+          "is longer. GB/s is the bandwidth of all cores together, measured as the run begins. A ratio below 1 means "
+          "that weights come from the CPU cache, or that the machine was busier then than later. Oversubscribed cells "
+          "are left out.");
   return section;
 }
 
