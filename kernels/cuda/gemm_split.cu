@@ -197,8 +197,11 @@ __device__ SharedTile shared_tile(const Split& split, int index, int team) {
           .rows = split.shares.finished_by(team, index, row_tiles)};
 }
 
-/// Of a narrow tile some warps have none, and multiply what lies there.
-__device__ __forceinline__ bool has_outputs(const TilePart& part) { return first_tile_of_warp() < part.tiles; }
+/// Of a narrow tile some warps have none, and multiply what lies there. warp: uniform, or ptxas takes the loop around
+/// wgmmas for one in which lanes part, and moves what they need to uniform registers before each.
+__device__ __forceinline__ bool has_outputs(const TilePart& part, int warp) {
+  return first_tile_of_warp(warp) < part.tiles;
+}
 
 template <class S, EpilogueKind kKind>
 __device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const Epilogue& epilogue,
@@ -214,7 +217,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
                                               uint32_t launch) {
   const int lane = threadIdx.x % 32, begin = tile.rows.begin, end = tile.rows.end;
   const TilePart part = part_of<S>(split, tile.number);
-  if (begin == end || !has_outputs(part)) return;
+  if (begin == end || !has_outputs(part, int(threadIdx.x) / 32)) return;
   const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, part);
   constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;
   float4 standing[kTogether] = {};
@@ -303,7 +306,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       const int row_tiles = row_tiles_of<S>(split, part.group);
       const int count = is_left_over ? piece_chunks(at.walk.chunk, at.walk.end) : shares.chunks;
       multiply_piece(shared, half, at, count, row_tiles, sums);
-      if (!has_outputs(part)) continue;
+      if (!has_outputs(part, warp)) continue;
       if (is_left_over) {
         sums.put(sums_at<S>(split.places, place), row_tiles);
       } else {

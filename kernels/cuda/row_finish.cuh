@@ -6,8 +6,8 @@
 
 namespace paceline::cuda {
 
-/// Of eight tiles of 16 outputs, the first of the two of which the calling warp has some.
-__device__ __forceinline__ int first_tile_of_warp() { return int(threadIdx.x) / 32 % 4 * 2; }
+/// Of eight tiles of 16 outputs, the first of the two of which a warp has some.
+__device__ __forceinline__ int first_tile_of_warp(int warp) { return warp % 4 * 2; }
 
 /// What becomes of a thread's sums of eight tiles of 16 outputs, or fewer, in the places of mma.cuh: the first
 /// warpgroup has the first eight outputs of each, the second one the others; a warp those of two tiles, which of parts
@@ -29,7 +29,7 @@ class RowFinish {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int tile = first_tile_of_warp() + (is_gated() ? 0 : half);
+      const int tile = first_tile_of_warp(warp) + (is_gated() ? 0 : half);
       column_[half] = epilogue.column(first + tile, warp / 4 * 8 + lane / 4);
       if (has_operand())
         operand_[half] = y.place(column_[half].at - odd_) + (row_ + odd_) * epilogue.operand.next_row();
