@@ -59,7 +59,21 @@ struct Sums {
   __device__ __forceinline__ void put(float4* to, int row_tiles) const {
 #pragma unroll
     for (int t = 0; t < S::kRowTiles; ++t)
-      if (t < row_tiles) to[t * kThreads] = {of[t * 4], of[t * 4 + 1], of[t * 4 + 2], of[t * 4 + 3]};
+      if (t < row_tiles) to[t * kThreads] = row_tile(t);
+  }
+  /// Those of [begin, end) to the places from `here` on.
+  __device__ __forceinline__ void put(float4* to, int row_tiles, int begin, int end, float4* here) const {
+#pragma unroll
+    for (int t = 0; t < S::kRowTiles; ++t)
+      if (t >= begin && t < end)
+        here[t * kThreads] = row_tile(t);
+      else if (t < row_tiles)
+        to[t * kThreads] = row_tile(t);
+  }
+
+ private:
+  __device__ __forceinline__ float4 row_tile(int t) const {
+    return {of[t * 4], of[t * 4 + 1], of[t * 4 + 2], of[t * 4 + 3]};
   }
 };
 
@@ -190,17 +204,37 @@ template <class S>
 __device__ SharedTile shared_tile(const Split& split, int index, int team) {
   const int tile = split.shares.whole + index;
   const int row_tiles = row_tiles_of<S>(split, part_of<S>(split, tile).group);
+  const SplitShares::Piece last = split.shares.last_piece(team);
   return {.index = index,
           .number = tile,
           .sharers = split.shares.sharers(index),
           .pieces = split.shares.pieces(index),
-          .rows = split.shares.finished_by(team, index, row_tiles)};
+          .rows = split.shares.finished_by(team, index, row_tiles),
+          .kept = split.shares.whole == 0 && last.index == index ? last.chunk : -1};  // whole tiles need the room
 }
 
 /// Of a narrow tile some warps have none, and multiply what lies there. warp: uniform, or ptxas takes the loop around
 /// wgmmas for one in which lanes part, and moves what they need to uniform registers before each.
 __device__ __forceinline__ bool has_outputs(const TilePart& part, int warp) {
   return first_tile_of_warp(warp) < part.tiles;
+}
+
+/// threadIdx.x where it is not kept from the loop before, in which registers are few.
+__device__ __forceinline__ unsigned thread_again() {
+  unsigned thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
+/// The sums of a team's last piece to its place, but for the rows that the block finishes itself.
+template <class S>
+__device__ __forceinline__ void keep_last_piece(const Split& split, typename S::Shared& shared, const Sums<S>& sums) {
+  const SharedTile& tile = shared.over[shared.over[1].index >= 0];
+  const TilePart part = part_of<S>(split, tile.number);
+  if (!has_outputs(part, int(threadIdx.x) / 32)) return;
+  float4* const to = sums_at<S>(split.places, tile.index * split.shares.chunks + tile.kept);
+  const SplitShares::Rows rows = tile.rows;
+  sums.put(to, row_tiles_of<S>(split, part.group), rows.begin, rows.end, shared.sums[0] + thread_again());
 }
 
 template <class S, EpilogueKind kKind>
@@ -211,10 +245,11 @@ __device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const 
   return {epilogue, epilogue.operand.row(first_row), split.x.rows, part.first_tile, first_row};
 }
 
-/// The block's part of the rows: what all sharers have put into places, as the tree.
+/// The block's part of the rows: what all sharers have put into places, as the tree. here: where what it has kept
+/// begins.
 template <class S, EpilogueKind kKind>
 __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue& epilogue, const SharedTile& tile,
-                                              uint32_t launch) {
+                                              const float4* here, uint32_t launch) {
   const int lane = threadIdx.x % 32, begin = tile.rows.begin, end = tile.rows.end;
   const TilePart part = part_of<S>(split, tile.number);
   if (begin == end || !has_outputs(part, int(threadIdx.x) / 32)) return;
@@ -226,6 +261,7 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
   __syncwarp();
   const float4* const from = sums_at<S>(split.places, tile.index * split.shares.chunks);
   const unsigned pieces = tile.pieces;
+  here += thread_again();
 #pragma unroll 1
   for (int t = begin; t < end; t += kTogether) {
     float4 sum[kStrictChunks][kTogether];
@@ -233,7 +269,10 @@ __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue
     for (int piece = 0; piece < kStrictChunks; ++piece)
 #pragma unroll
       for (int i = 0; i < kTogether; ++i)
-        if (pieces >> piece & 1) sum[piece][i] = __ldcg(from + piece * kNextPiece + min(t + i, end - 1) * kThreads);
+        if (pieces >> piece & 1) {
+          const int row_tile = min(t + i, end - 1) * kThreads;
+          sum[piece][i] = piece == tile.kept ? here[row_tile] : __ldcg(from + piece * kNextPiece + row_tile);
+        }
     float4 next[kTogether] = {};
     finish.load_standing(t + kTogether, end, next);
 #pragma unroll
@@ -298,6 +337,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     StageCursor<S> at(split, team);
     Sums<S> sums;
     const auto half = [&] { return sums_at<S>(split.places, shares.items() + team); };
+    const bool keeps = shares.whole == 0;  // else whole tiles come, which need shared.sums
     while (!at.walk.is_over) {
       const int tile = at.walk.tile;
       const bool is_left_over = at.walk.is_left_over();
@@ -306,13 +346,14 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       const int row_tiles = row_tiles_of<S>(split, part.group);
       const int count = is_left_over ? piece_chunks(at.walk.chunk, at.walk.end) : shares.chunks;
       multiply_piece(shared, half, at, count, row_tiles, sums);
+      if (keeps && at.walk.is_over) break;
       if (!has_outputs(part, warp)) continue;
       if (is_left_over) {
         sums.put(sums_at<S>(split.places, place), row_tiles);
       } else {
         sums.put(shared.sums[0] + threadIdx.x, S::kRowTiles);
         const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, part);
-        constexpr int kTogether = kKind == EpilogueKind::added ? S::kRowTiles / 2 : 4;
+        constexpr int kTogether = 4;
 #pragma unroll 1
         for (int t = 0; t < row_tiles; t += kTogether) {
           float4 sum[kTogether], standing[kTogether] = {};
@@ -323,12 +364,14 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
         }
       }
     }
+    // behind the loop, whose branches stay uniform so
+    if (keeps && shared.over[0].index >= 0) keep_last_piece(split, shared, sums);
     __syncwarp();
     const uint32_t launch = shared.launch[warp];
     if (shared.over[0].index >= 0) announce<S>(split.places, team, launch);
 #pragma unroll 1
     for (const SharedTile& tile : shared.over)
-      if (tile.index >= 0) finish_shared<S, kKind>(split, epilogue, tile, launch);
+      if (tile.index >= 0) finish_shared<S, kKind>(split, epilogue, tile, shared.sums[0], launch);
   }
   if constexpr (S::kBlocks > 1) cluster_barrier();  // what comes from the neighbour comes before
 #else

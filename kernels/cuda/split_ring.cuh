@@ -27,6 +27,7 @@ struct SharedTile {
   SplitShares::Sharers sharers;
   unsigned pieces;
   SplitShares::Rows rows;  // that the sharer finishes
+  int kept;                // where the piece begins of which it keeps these rows; -1: none
 };
 
 /// Rows of a block at most; stages of the ring; blocks of a team, which is a cluster then: they have the same outputs,

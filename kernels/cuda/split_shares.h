@@ -97,6 +97,18 @@ struct SplitShares {
   PACELINE_MATH int items() const { return over * chunks; }
   PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }
 
+  /// Of a team that has items: the tile left over of which it has the last ones, and where its last piece begins there.
+  struct Piece {
+    int index, chunk;
+  };
+  PACELINE_MATH Piece last_piece(int team) const {
+    const int begin = first_item(team), stop = first_item(team + 1), index = (stop - 1) / chunks;
+    int chunk = begin > index * chunks ? begin - index * chunks : 0;
+    const int end = stop - index * chunks;
+    while (chunk + piece_chunks(chunk, end) < end) chunk += piece_chunks(chunk, end);
+    return {index, chunk};
+  }
+
   /// The teams that share a tile that is left over, the index-th of those.
   struct Sharers {
     int first, count;

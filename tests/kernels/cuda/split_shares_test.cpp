@@ -149,15 +149,22 @@ TEST(SplitShares, SharersAndPiecesAreThoseOfTheWalks) {
     const SplitShares shares = of.shares();
     std::vector<unsigned> pieces(size_t(shares.over));
     std::vector<std::vector<int>> teams(size_t(shares.over));
-    for (int team = 0; team < shares.teams; ++team)
+    for (int team = 0; team < shares.teams; ++team) {
+      int last_tile = -1, last_chunk = -1;
       for (SplitWalk walk(shares, team); !walk.is_over && walk.is_left_over();) {
         const size_t index = size_t(walk.tile - shares.whole);
         const int count = piece_chunks(walk.chunk, walk.end);
         ASSERT_EQ(walk.chunk % count, 0);
         pieces.at(index) |= 1u << walk.chunk;
         if (teams[index].empty() || teams[index].back() != team) teams[index].push_back(team);
+        last_tile = int(index), last_chunk = walk.chunk;
         for (int i = 0; i < count; ++i) walk.advance();
       }
+      if (last_tile < 0) continue;
+      const SplitShares::Piece last = shares.last_piece(team);
+      ASSERT_EQ(last.index, last_tile);
+      ASSERT_EQ(last.chunk, last_chunk);
+    }
     for (int index = 0; index < shares.over; ++index) {
       ASSERT_EQ(pieces[size_t(index)], shares.pieces(index));
       const SplitShares::Sharers sharers = shares.sharers(index);
