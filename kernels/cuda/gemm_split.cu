@@ -40,19 +40,17 @@ struct Sums {
 #pragma unroll
     for (int i = 0; i < S::kSums; ++i) asm volatile("" : "+f"(of[i])::"memory");
   }
-  __device__ __forceinline__ void add_to(const Sums& left) {
+  __device__ __forceinline__ void add(const Sums& x) {
 #pragma unroll
-    for (int i = 0; i < S::kSums; ++i) of[i] = left.of[i] + of[i];
+    for (int i = 0; i < S::kSums; ++i) of[i] = x.of[i] + of[i];
   }
-  /// left: the first of kRowTiles places, kThreads apart. kTogether: loads under way; registers are few.
-  template <int kTogether>
-  __device__ __forceinline__ void add_to(const float4* left) {
+  /// x: the first of kRowTiles places, kThreads apart.
+  __device__ __forceinline__ void add(const float4* x) {
 #pragma unroll
     for (int t = 0; t < S::kRowTiles; ++t) {
-      const float4 x = left[t * kThreads];
+      const float4 y = x[t * kThreads];
       float* const sum = of + t * 4;
-      sum[0] = x.x + sum[0], sum[1] = x.y + sum[1], sum[2] = x.z + sum[2], sum[3] = x.w + sum[3];
-      if (t % kTogether == kTogether - 1) asm volatile("" ::: "memory");
+      sum[0] = y.x + sum[0], sum[1] = y.y + sum[1], sum[2] = y.z + sum[2], sum[3] = y.w + sum[3];
     }
   }
   /// to: the first of row_tiles places, kThreads apart.
@@ -77,10 +75,11 @@ struct Sums {
   }
 };
 
-/// The sums of the chunk at `at`. The wgmmas of a stage run while the next one comes.
-template <class S>
+/// The sums of the chunk at `at`. The wgmmas of a stage run while the next one comes, those of the first one beside
+/// `beside()`.
+template <class S, class Beside>
 __device__ __forceinline__ void multiply_chunk(typename S::Shared& shared, StageCursor<S>& at, int row_tiles,
-                                               Sums<S>& sums) {
+                                               Sums<S>& sums, const Beside& beside) {
   constexpr int kMatrix = 8 * sizeof(uint4), kStepBytes = 4 * kMatrix;  // of a tile of weights
   const int warpgroup = __shfl_sync(0xffffffffu, int(threadIdx.x) / 128, 0), lane = threadIdx.x % 32;
   const int row_step_bytes = row_tiles * 2 * kMatrix;
@@ -118,6 +117,7 @@ __device__ __forceinline__ void multiply_chunk(typename S::Shared& shared, Stage
   sums.clear();
   sums.hold();
   begin();
+  beside();
 #pragma unroll 1
   for (;;) {
     const int slot = at.ring.slot;
@@ -172,31 +172,25 @@ __device__ __forceinline__ void count_block(SplitPlaces::Launches& launches) {
   ++launches.number;
 }
 
-/// The sum of a piece of `count` chunks: 1, 2, 4, or 8, a whole tile. half(): where that of four chunks waits, among
-/// the places.
-template <class S, class Half>
-__device__ __forceinline__ void multiply_piece(typename S::Shared& shared, const Half& half, StageCursor<S>& at,
-                                               int count, int row_tiles, Sums<S>& sums) {
-  float4* const two = shared.sums[0] + threadIdx.x;
+/// The sum of a piece of `count` chunks: 1, 2, 4, or 8, a whole tile. That of its first half waits in shared memory.
+template <class S>
+__device__ __forceinline__ void multiply_piece(typename S::Shared& shared, StageCursor<S>& at, int count, int row_tiles,
+                                               Sums<S>& sums) {
+  float4* const half = shared.sums[0] + threadIdx.x;
+  Sums<S> before = {}, right;
 #pragma unroll 1
-  for (int done = 0; done < count; done += 2) {
-    multiply_chunk(shared, at, row_tiles, sums);
-    if (count > 1) {
-      const Sums<S> left = sums;
-      multiply_chunk(shared, at, row_tiles, sums);
-      sums.add_to(left);
-    }
-    if (done & 2) {
-      sums.template add_to<4>(two);
-    } else if (count > 2) {
-      sums.put(two, S::kRowTiles);
-      continue;
-    }
-    if (done & 4)
-      sums.template add_to<8>(half());
-    else if (count > 4)
-      sums.put(half(), S::kRowTiles);
+  for (int done = 0;; done += 2) {
+    multiply_chunk(shared, at, row_tiles, sums, [&] {
+      if (done == 4) before.put(half, S::kRowTiles);
+    });
+    if (count == 1) return;
+    multiply_chunk(shared, at, row_tiles, right, [] {});
+    sums.add(right);
+    if (done & 2) sums.add(before);
+    if (done + 2 == count) break;
+    before = sums;
   }
+  if (count == 8) sums.add(half);
 }
 
 /// index: of those left over.
@@ -336,7 +330,6 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     const SplitShares& shares = split.shares;
     StageCursor<S> at(split, team);
     Sums<S> sums;
-    const auto half = [&] { return sums_at<S>(split.places, shares.items() + team); };
     const bool keeps = shares.whole == 0;  // else whole tiles come, which need shared.sums
     while (!at.walk.is_over) {
       const int tile = at.walk.tile;
@@ -345,7 +338,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       const TilePart part = part_of<S>(split, tile);
       const int row_tiles = row_tiles_of<S>(split, part.group);
       const int count = is_left_over ? piece_chunks(at.walk.chunk, at.walk.end) : shares.chunks;
-      multiply_piece(shared, half, at, count, row_tiles, sums);
+      multiply_piece(shared, at, count, row_tiles, sums);
       if (keeps && at.walk.is_over) break;
       if (!has_outputs(part, warp)) continue;
       if (is_left_over) {

@@ -29,8 +29,8 @@ PACELINE_MATH constexpr unsigned pieces_of(int begin, int end) {
   return pieces;
 }
 
-/// Places for sums, for each multiprocessor at most: of each item, and of half a tile for each team.
-inline constexpr size_t kSplitPlacesOfBlock = kStrictChunks + 1;
+/// Places for sums, for each multiprocessor at most: one of each item.
+inline constexpr size_t kSplitPlacesOfBlock = kStrictChunks;
 
 /// A tile's outputs are quarters. A narrow tile lacks one, or two where it is made of what is left over: it takes as
 /// many rows and instructions as another.
