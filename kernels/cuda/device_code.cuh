@@ -130,4 +130,11 @@ __device__ __forceinline__ float over_block(float x, float* shared, Combine comb
   return all;
 }
 
+/// The same pointer, but the compiler keeps it, rather than make it anew wherever it is used.
+template <class T>
+__device__ __forceinline__ T* as_it_is(T* pointer) {
+  asm("" : "+l"(pointer));
+  return pointer;
+}
+
 }  // namespace paceline::cuda

@@ -31,13 +31,15 @@ struct Epilogue {
   /// Units of tiles: one, or a gate tile and its up tile.
   __device__ int tiles_per_unit() const { return pairs ? 2 : 1; }
   /// Of output `lane` of a tile; glu: of a gate tile.
-  __device__ EpilogueColumn column(int64_t tile, int lane) const {
-    const int64_t width = pairs ? n / 2 : n, half = pairs ? tile % 2 : 0;
-    const int64_t col = (pairs ? tile / 2 : tile) * 16 + lane;
+  __device__ EpilogueColumn column(int64_t tile, int lane) const { return column(tile, lane, pairs, glu); }
+  /// The same where pairs and glu are known.
+  __device__ __forceinline__ EpilogueColumn column(int64_t tile, int lane, bool has_pairs, bool is_glu) const {
+    const int width = has_pairs ? int(n) / 2 : int(n), half = has_pairs ? int(tile) % 2 : 0;
+    const int col = (has_pairs ? int(tile) / 2 : int(tile)) * 16 + lane;
     if (col >= width) return {};
-    const int64_t at = half * width + col;
+    const int at = half * width + col;
     if (!bias) return {.at = at};
-    return {.at = at, .bias = bias[at], .up_bias = glu ? bias[width + col] : 0.0f};
+    return {.at = at, .bias = bias[at], .up_bias = is_glu ? bias[width + col] : 0.0f};
   }
   /// What stands where put() adds; a unit is a tile.
   __device__ float standing(int64_t row, int64_t unit, int lane) const {
@@ -65,12 +67,12 @@ struct Epilogue {
 };
 
 /// What is known of an epilogue when a kernel is made: gated activations go to an operand; sums are added to y, or
-/// written there. With a kernel for each, what only others do does not lie between its instructions, which are fetched
-/// when they are needed first.
+/// written there, not in pairs. With a kernel for each, what only others do does not lie between its instructions,
+/// which are fetched when they are needed first.
 enum class EpilogueKind : uint8_t { gated, added, written, any };
 inline EpilogueKind kind_of(const Epilogue& epilogue) {
   if (epilogue.operand.values) return epilogue.glu ? EpilogueKind::gated : EpilogueKind::any;
-  if (epilogue.glu) return EpilogueKind::any;
+  if (epilogue.glu || epilogue.pairs) return EpilogueKind::any;
   return epilogue.add ? EpilogueKind::added : EpilogueKind::written;
 }
 

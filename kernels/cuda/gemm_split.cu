@@ -13,7 +13,9 @@
 // product a warp has a gate and what it gates.
 //
 // Small blocks of straight code and no spilled registers: at 128 rows shared memory leaves the L1 next to nothing, and
-// with spills in a chunk's addition the product took three times as long.
+// with spills in a chunk's addition the product took three times as long. What a block does once, before its first
+// stage and behind its last one, takes as long as its instructions are under way: 0.3 us a hundred. So nothing is
+// divided there, what the host can know comes from it, and a turn of a loop does little.
 
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/row_finish.cuh"
@@ -61,12 +63,12 @@ struct Sums {
   }
   /// Those of [begin, end) to the places from `here` on.
   __device__ __forceinline__ void put(float4* to, int row_tiles, int begin, int end, float4* here) const {
+    const unsigned all = (1u << row_tiles) - 1, near = ((1u << end) - 1) & ~((1u << begin) - 1), far = all & ~near;
 #pragma unroll
-    for (int t = 0; t < S::kRowTiles; ++t)
-      if (t >= begin && t < end)
-        here[t * kThreads] = row_tile(t);
-      else if (t < row_tiles)
-        to[t * kThreads] = row_tile(t);
+    for (int t = 0; t < S::kRowTiles; ++t) {
+      if (near >> t & 1) here[t * kThreads] = row_tile(t);
+      if (far >> t & 1) to[t * kThreads] = row_tile(t);
+    }
   }
 
  private:
@@ -196,14 +198,15 @@ __device__ __forceinline__ void multiply_piece(typename S::Shared& shared, Stage
 /// index: of those left over.
 template <class S>
 __device__ SharedTile shared_tile(const Split& split, int index, int team) {
-  const int tile = split.shares.whole + index;
-  const int row_tiles = row_tiles_of<S>(split, part_of<S>(split, tile).group);
+  const TilePart part = part_of<S>(split, split.shares.whole + index);
+  const int row_tiles = row_tiles_of<S>(split, part.group);
   const SplitShares::Piece last = split.shares.last_piece(team);
   return {.index = index,
-          .number = tile,
+          .part = part,
           .sharers = split.shares.sharers(index),
           .pieces = split.shares.pieces(index),
           .rows = split.shares.finished_by(team, index, row_tiles),
+          .row_tiles = row_tiles,
           .kept = split.shares.whole == 0 && last.index == index ? last.chunk : -1};  // whole tiles need the room
 }
 
@@ -224,19 +227,21 @@ __device__ __forceinline__ unsigned thread_again() {
 template <class S>
 __device__ __forceinline__ void keep_last_piece(const Split& split, typename S::Shared& shared, const Sums<S>& sums) {
   const SharedTile& tile = shared.over[shared.over[1].index >= 0];
-  const TilePart part = part_of<S>(split, tile.number);
-  if (!has_outputs(part, int(threadIdx.x) / 32)) return;
+  if (!has_outputs(tile.part, int(threadIdx.x) / 32)) return;
   float4* const to = sums_at<S>(split.places, tile.index * split.shares.chunks + tile.kept);
   const SplitShares::Rows rows = tile.rows;
-  sums.put(to, row_tiles_of<S>(split, part.group), rows.begin, rows.end, shared.sums[0] + thread_again());
+  sums.put(to, tile.row_tiles, rows.begin, rows.end, shared.sums[0] + thread_again());
 }
 
 template <class S, EpilogueKind kKind>
 __device__ __forceinline__ RowFinish<kKind> finish_of(const Split& split, const Epilogue& epilogue,
                                                       const TilePart& part) {
-  if constexpr (S::kBlocks == 1) return {epilogue, split.y, split.x.rows, part.first_tile, 0};
-  const int first_row = part.group * S::kRows;
-  return {epilogue, epilogue.operand.row(first_row), split.x.rows, part.first_tile, first_row};
+  Operand::Row y = split.y;
+  if constexpr (S::kBlocks > 1) {
+    y.first += part.group * split.y_next_group;
+    if (part.group + 1 == split.groups) y.next_step = split.y_last_next_step;
+  }
+  return {epilogue, y, split.x.rows, part.first_tile, part.group * S::kRows};
 }
 
 /// The block's part of the rows: what all sharers have put into places, as the tree. here: where what it has kept
@@ -245,28 +250,33 @@ template <class S, EpilogueKind kKind>
 __device__ __forceinline__ void finish_shared(const Split& split, const Epilogue& epilogue, const SharedTile& tile,
                                               const float4* here, uint32_t launch) {
   const int lane = threadIdx.x % 32, begin = tile.rows.begin, end = tile.rows.end;
-  const TilePart part = part_of<S>(split, tile.number);
-  if (begin == end || !has_outputs(part, int(threadIdx.x) / 32)) return;
-  const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, part);
+  if (begin == end || !has_outputs(tile.part, int(threadIdx.x) / 32)) return;
+  const RowFinish<kKind> finish = finish_of<S, kKind>(split, epilogue, tile.part);
   constexpr int kNextPiece = S::kBlocks * S::kRowTiles * kThreads, kTogether = 2;
   float4 standing[kTogether] = {};
   finish.load_standing(begin, end, standing);
   if (lane < tile.sharers.count) await<S>(split.places, tile.sharers.first + lane, launch);
   __syncwarp();
   const float4* const from = sums_at<S>(split.places, tile.index * split.shares.chunks);
-  const unsigned pieces = tile.pieces;
+  const int kept = tile.kept;
+  const unsigned pieces = tile.pieces, far_pieces = kept < 0 ? pieces : pieces & ~(1u << kept);
   here += thread_again();
 #pragma unroll 1
   for (int t = begin; t < end; t += kTogether) {
     float4 sum[kStrictChunks][kTogether];
 #pragma unroll
-    for (int piece = 0; piece < kStrictChunks; ++piece)
+    for (int i = 0; i < kTogether; ++i) {
+      const int row_tile = min(t + i, end - 1) * kThreads;
+      const float4* const far = as_it_is(from + row_tile);
+      const float4* const near = here + row_tile;
 #pragma unroll
-      for (int i = 0; i < kTogether; ++i)
-        if (pieces >> piece & 1) {
-          const int row_tile = min(t + i, end - 1) * kThreads;
-          sum[piece][i] = piece == tile.kept ? here[row_tile] : __ldcg(from + piece * kNextPiece + row_tile);
-        }
+      for (int piece = 0; piece < kStrictChunks; ++piece)
+        if (far_pieces >> piece & 1) sum[piece][i] = __ldcg(far + piece * kNextPiece);
+      if (kept >= 0)
+#pragma unroll
+        for (int piece = 0; piece < kStrictChunks; ++piece)
+          if (piece == kept) sum[piece][i] = *near;
+    }
     float4 next[kTogether] = {};
     finish.load_standing(t + kTogether, end, next);
 #pragma unroll
@@ -294,7 +304,8 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
   const int team = int(blockIdx.x) / S::kBlocks, warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0);
   if (threadIdx.x == 0) {
     const int first = split.shares.first_item(team), stop = split.shares.first_item(team + 1);
-    const int index = first / split.shares.chunks;
+    const int index = split.shares.tile_over(first);
+#pragma unroll 1
     for (int i = 0; i < 2; ++i)
       if (first < stop && (index + i) * split.shares.chunks < stop)
         shared.over[i] = shared_tile<S>(split, index + i, team);
@@ -486,9 +497,16 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
     const int row_tiles = math::ceil_div(x.groups(), S::kBlocks);
     const int tiles = math::ceil_div(int(w.tiles()), kWarps) * row_tiles;
     const int most_teams = S::kBlocks == 1 ? device.multiProcessorCount : handover.pairs_at_once();
+    const int groups = x.groups();
+    const Operand::Row first_y = y.values ? y.row(0) : Operand::Row{},
+                       last_y = y.values ? y.row((groups - 1) * S::kRows) : first_y;
     const Split split{.x = x,
-                      .y = y.values ? y.row(0) : Operand::Row{},
+                      .y = first_y,
+                      .y_next_group = groups > 1 ? (last_y.first - first_y.first) / (groups - 1) : 0,
+                      .y_last_next_step = last_y.next_step,
                       .row_tiles = row_tiles,
+                      .groups = groups,
+                      .last_row_tiles = x.row_tiles(groups - 1),
                       .shares = S::kBlocks == 1 ? SplitShares::with_narrow(tiles, w.k_chunks, most_teams)
                                                 : SplitShares::of(tiles, w.k_chunks, most_teams),
                       .places = handover.places(device, queue.stream)};

@@ -21,18 +21,16 @@ class RowFinish {
   /// first: of the tiles.
   __device__ __forceinline__ RowFinish(const Epilogue& epilogue, const Operand::Row& y, int rows, int first,
                                        int first_row)
-      : epilogue_(epilogue),
-        first_row_(first_row),
-        rows_(rows - first_row),
-        row_(threadIdx.x % 4 * 2),
-        odd_(threadIdx.x / 4 % 2) {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+      : epilogue_(epilogue), stride_(int(epilogue.stride)), odd_(threadIdx.x / 4 % 2) {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = threadIdx.x % 4 * 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int tile = first_tile_of_warp(warp) + (is_gated() ? 0 : half);
-      column_[half] = epilogue.column(first + tile, warp / 4 * 8 + lane / 4);
+      const int tile = first + first_tile_of_warp(warp) + (is_gated() ? 0 : half);
+      column_[half] = epilogue.column(tile, warp / 4 * 8 + lane / 4, has_pairs(), is_gated());
+      rows_[half] = column_[half].at < 0 ? 0 : rows - first_row - row;
+      y_[half] = as_it_is(epilogue.y + (first_row + row) * epilogue.stride + column_[half].at);
       if (has_operand())
-        operand_[half] = y.place(column_[half].at - odd_) + (row_ + odd_) * epilogue.operand.next_row();
+        operand_[half] = as_it_is(y.place(column_[half].at - odd_) + (row + odd_) * epilogue.operand.next_row());
     }
     if (kPushes && epilogue.push.count > 0) message_ = message_of(epilogue.push);
   }
@@ -40,11 +38,10 @@ class RowFinish {
   template <int kCount>
   __device__ __forceinline__ void load_standing(int t, int end, float4 (&standing)[kCount]) const {
     if (!kAdds) return;
-    const int rows = min(rows_, end * 8);
     each<kCount>([&](int i) {
-      const int row = (t + i) * 8 + row_;
       const auto at = [&](int half, int of) {
-        return column_[half].at >= 0 && row + of < rows ? y_at(t, half)[(i * 8 + of) * epilogue_.stride] : 0.0f;
+        const int row = (t + i) * 8 + of;
+        return row < rows_before(end, half) ? y_[half][unsigned(row * stride_)] : 0.0f;
       };
       standing[i] = {at(0, 0), at(0, 1), at(1, 0), at(1, 1)};
     });
@@ -52,7 +49,6 @@ class RowFinish {
   /// Those of tiles of 8 rows from `t` on, side by side, as far as they lie before `end`. standing: as above.
   template <int kCount>
   __device__ __forceinline__ void put(int t, int end, float4 (&sum)[kCount], const float4 (&standing)[kCount]) const {
-    const int rows = min(rows_, end * 8);
     if (epilogue_.bias) {
       const float low = column_[0].bias, high = is_gated() ? column_[0].up_bias : column_[1].bias;
       each<kCount>([&](int i) { sum[i].x += low, sum[i].y += low, sum[i].z += high, sum[i].w += high; });
@@ -64,13 +60,13 @@ class RowFinish {
       each<kCount>([&](int i) { up.of[2 * i] = sum[i].z, up.of[2 * i + 1] = sum[i].w; });
       const auto y = gated<kKind == EpilogueKind::gated>(epilogue_.activation, gate, up);
       each<kCount>([&](int i) { first[i] = y.of[2 * i], second[i] = y.of[2 * i + 1]; });
-      return put_half(t, rows, 0, first, second);
+      return put_half(t, end, 0, first, second);
     }
     if (kAdds) each<kCount>([&](int i) { sum[i] = standing[i] + sum[i]; });
     each<kCount>([&](int i) { first[i] = sum[i].x, second[i] = sum[i].y; });
-    put_half(t, rows, 0, first, second);
+    put_half(t, end, 0, first, second);
     each<kCount>([&](int i) { first[i] = sum[i].z, second[i] = sum[i].w; });
-    put_half(t, rows, 1, first, second);
+    put_half(t, end, 1, first, second);
   }
 
  private:
@@ -80,10 +76,11 @@ class RowFinish {
   __device__ __forceinline__ bool has_operand() const {
     return kKind == EpilogueKind::gated || (kKind == EpilogueKind::any && epilogue_.operand.values);
   }
-  /// Of the thread's first row of a tile.
-  __device__ __forceinline__ float* y_at(int t, int half) const {
-    return epilogue_.y + (first_row_ + t * 8 + row_) * epilogue_.stride + column_[half].at;
+  __device__ __forceinline__ bool has_pairs() const {
+    return kKind == EpilogueKind::gated || (kKind == EpilogueKind::any && epilogue_.pairs);
   }
+  /// Of the thread's rows, counted from its first one, those before tile `end` of 8 rows.
+  __device__ __forceinline__ int rows_before(int end, int half) const { return min(rows_[half], end * 8); }
   template <int kCount, class Body>
   __device__ __forceinline__ static void each(Body&& body) {
 #pragma unroll
@@ -91,44 +88,42 @@ class RowFinish {
   }
   /// Of one column: the thread's two rows of each tile.
   template <int kCount>
-  __device__ __forceinline__ void put_half(int t, int rows, int half, const float (&first)[kCount],
+  __device__ __forceinline__ void put_half(int t, int end, int half, const float (&first)[kCount],
                                            const float (&second)[kCount]) const {
-    const int64_t at = column_[half].at;
+    const int rows = rows_before(end, half);
     if (has_operand()) {  // neighbours exchange, so that each has two columns of a row
       float other[kCount];
       each<kCount>([&](int i) { other[i] = __shfl_xor_sync(0xffffffffu, odd_ ? first[i] : second[i], 4); });
-      const int64_t next = epilogue_.operand.next_tile();
-      if (at >= 0)
-        each<kCount>([&](int i) {
-          if ((t + i) * 8 + row_ + odd_ < rows)
-            *reinterpret_cast<uint32_t*>(operand_[half] + (t + i) * next) =
-                odd_ ? bfloat_pair(other[i], second[i]) : bfloat_pair(first[i], other[i]);
-        });
+      const int next = int(epilogue_.operand.next_tile());
+      each<kCount>([&](int i) {
+        if ((t + i) * 8 + odd_ < rows)
+          *reinterpret_cast<uint32_t*>(operand_[half] + (t + i) * next) =
+              odd_ ? bfloat_pair(other[i], second[i]) : bfloat_pair(first[i], other[i]);
+      });
       return;
     }
-    if (at < 0) return;
-    const int64_t stride = epilogue_.stride;
-    float* const y = y_at(t, half);
     each<kCount>([&](int i) {
-      const int row = (t + i) * 8 + row_;
-      if (row < rows) y[i * 8 * stride] = first[i];
-      if (row + 1 < rows) y[(i * 8 + 1) * stride] = second[i];
+      const int row = (t + i) * 8;
+      if (row < rows) y_[half][unsigned(row * stride_)] = first[i];
+      if (row + 1 < rows) y_[half][unsigned((row + 1) * stride_)] = second[i];
     });
     if constexpr (kPushes) {
 #pragma unroll 1
       for (int peer = 0; peer < epilogue_.push.count; ++peer) {
-        uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd + first_row_ * stride;
+        uint2* const to = epilogue_.push.to[peer] + (message_ % 2) * epilogue_.push.odd + (y_[half] - epilogue_.y);
         each<kCount>([&](int i) {
-          const int row = (t + i) * 8 + row_;
-          if (row < rows) put_marked(to + row * stride + at, first[i], message_);
-          if (row + 1 < rows) put_marked(to + (row + 1) * stride + at, second[i], message_);
+          const int row = (t + i) * 8;
+          if (row < rows) put_marked(to + row * stride_, first[i], message_);
+          if (row + 1 < rows) put_marked(to + (row + 1) * stride_, second[i], message_);
         });
       }
     }
   }
 
   const Epilogue& epilogue_;
-  const int first_row_, rows_, row_, odd_;
+  const int stride_, odd_;
+  int rows_[2];  // of y from the thread's first one on; none of a column that is not there
+  float* y_[2];
   EpilogueColumn column_[2];
   __nv_bfloat16* operand_[2];
   uint32_t message_ = 0;

@@ -20,13 +20,20 @@ constexpr int kBoxTiles = 4, kStageBoxes = kWarps / kBoxTiles;
 constexpr int kQuarterTiles = kWarps / kTileQuarters;  // a narrow tile's last one is a box
 static_assert(kBoxTiles == 2 * kQuarterTiles && kNarrowQuarters == 3);
 
+/// What a block has of a tile.
+struct TilePart {
+  int first_tile;  // of 16 outputs
+  int tiles;       // kWarps; fewer of a narrow one
+  int group;       // of the operand's rows; none may be there
+};
 /// A tile that is left over, as one of its sharers sees it.
 struct SharedTile {
-  int index;   // -1: none
-  int number;  // of all tiles
+  int index;  // -1: none
+  TilePart part;
   SplitShares::Sharers sharers;
   unsigned pieces;
   SplitShares::Rows rows;  // that the sharer finishes
+  int row_tiles;           // of all rows
   int kept;                // where the piece begins of which it keeps these rows; -1: none
 };
 
@@ -45,7 +52,7 @@ struct Shape {
   struct Shared {
     uint4 weights[kStages][kWarps][kStageSteps * 32];
     uint4 rows[kStages][kStageSteps * kRowTiles * Operand::kTileWords];
-    float4 sums[kRowTiles][kThreads];  // a thread's own: of two chunks in the tree, then of a tile
+    float4 sums[kRowTiles][kThreads];  // a thread's own: of half a tile's chunks, then of a tile
     SharedTile over[2];                // those left over that the team has a share of
     uint32_t launch[kWarps];           // this one's number
     uint64_t full[kStages];            // the stage's bytes have come
@@ -55,19 +62,17 @@ struct Shape {
 
 struct Split {
   Operand x;
-  Operand::Row y;      // the first one of what is written in place of y
-  int row_tiles;       // tiles of the same outputs, whose rows a team takes in turn
-  SplitShares shares;  // of tiles of 128 outputs and a team's rows
+  Operand::Row y;  // the first one of what is written in place of y, in the first group
+  int64_t y_next_group;
+  int64_t y_last_next_step;  // of the last group
+  int row_tiles;             // tiles of the same outputs, whose rows a team takes in turn
+  int groups;                // of a block's rows
+  int last_row_tiles;        // of 8 rows, in the last group
+  SplitShares shares;        // of tiles of 128 outputs and a team's rows
   SplitPlaces places;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-/// What a block has of a tile.
-struct TilePart {
-  int first_tile;  // of 16 outputs
-  int tiles;       // kWarps; fewer of a narrow one
-  int group;       // of the operand's rows; none may be there
-};
 template <class S>
 __device__ __forceinline__ TilePart part_of(const Split& split, int tile) {
   const int number = S::kBlocks == 1 ? tile : tile / split.row_tiles, team_rows = tile - number * split.row_tiles;
@@ -79,8 +84,8 @@ __device__ __forceinline__ TilePart part_of(const Split& split, int tile) {
 /// Tiles of 8 rows there.
 template <class S>
 __device__ __forceinline__ int row_tiles_of(const Split& split, int group) {
-  if constexpr (S::kBlocks == 1) return split.x.row_tiles(0);
-  return group < split.x.groups() ? split.x.row_tiles(group) : 0;
+  if (S::kBlocks == 1 || group + 1 == split.groups) return split.last_row_tiles;
+  return group < split.groups ? S::kRowTiles : 0;
 }
 /// Number of the block among those of a team.
 template <class S>
@@ -212,8 +217,8 @@ struct RowCopy {
   __device__ void begin(const SplitWalk& walk) {
     const int group = part_of<S>(split, walk.tile).group;
     step_words = row_tiles_of<S>(split, group) * Operand::kTileWords;
-    from =
-        reinterpret_cast<const uint4*>(split.x.group(group)) + int64_t{walk.chunk * split.x.order.steps} * step_words;
+    const __nv_bfloat16* const rows = split.x.values + group * (S::kRows * split.x.row_values());
+    from = reinterpret_cast<const uint4*>(rows) + int64_t{walk.chunk * split.x.order.steps} * step_words;
   }
   __device__ void stage(int slot, int steps) {
     if (threadIdx.x % 32 == 0) {

@@ -43,12 +43,15 @@ struct SplitShares {
   int chunks;  // of a tile: 1, 2, 4 or 8
   int teams;
   int whole;
-  int over;                   // tiles left over
-  int share;                  // items of a team, at most
+  int over;   // tiles left over
+  int share;  // items of a team, at most
+  unsigned share_reciprocal = reciprocal_of(share);
   int width = kTileQuarters;  // of the tiles before first_narrow
   int first_narrow = INT_MAX;
   int wider = 0;  // of the narrow ones, which have kNarrowQuarters and come first; the others have one less
 
+  /// 2^16 / share, so that it gives the quotient of any number below 2^16 / share.
+  static constexpr unsigned reciprocal_of(int share) { return (1u << 16) / unsigned(share) + 1; }
   /// tiles, of `width` quarters each, chunks, most_teams >= 1.
   static SplitShares of(int tiles, int chunks, int most_teams, int width = kTileQuarters) {
     const int teams = std::min(most_teams, tiles * chunks);
@@ -95,6 +98,10 @@ struct SplitShares {
             narrow < wider ? kNarrowQuarters : kNarrowQuarters - 1};
   }
   PACELINE_MATH int items() const { return over * chunks; }
+  /// Of those left over, the one that item belongs to; chunks are a power of two.
+  PACELINE_MATH int tile_over(int item) const { return item >> ((chunks > 1) + (chunks > 2) + (chunks > 4)); }
+  /// The team that has an item: item / share, without a division, which a kernel has no time for.
+  PACELINE_MATH int team_of(int item) const { return int(unsigned(item) * share_reciprocal >> 16); }
   PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }
 
   /// Of a team that has items: the tile left over of which it has the last ones, and where its last piece begins there.
@@ -102,7 +109,7 @@ struct SplitShares {
     int index, chunk;
   };
   PACELINE_MATH Piece last_piece(int team) const {
-    const int begin = first_item(team), stop = first_item(team + 1), index = (stop - 1) / chunks;
+    const int begin = first_item(team), stop = first_item(team + 1), index = tile_over(stop - 1);
     int chunk = begin > index * chunks ? begin - index * chunks : 0;
     const int end = stop - index * chunks;
     while (chunk + piece_chunks(chunk, end) < end) chunk += piece_chunks(chunk, end);
@@ -114,7 +121,7 @@ struct SplitShares {
     int first, count;
   };
   PACELINE_MATH Sharers sharers(int index) const {
-    const int first = index * chunks / share, last = ((index + 1) * chunks - 1) / share;
+    const int first = team_of(index * chunks), last = team_of((index + 1) * chunks - 1);
     return {first, last - first + 1};
   }
   /// Rows of that tile, in tiles of 8, of which there are row_tiles, that one of its sharers finishes.
@@ -130,8 +137,8 @@ struct SplitShares {
   PACELINE_MATH unsigned pieces(int index) const {
     unsigned all = 0;
     for (int begin = 0; begin < chunks;) {
-      const int rest = share - (index * chunks + begin) % share;
-      const int end = begin + rest < chunks ? begin + rest : chunks;
+      const int rest = first_item(team_of(index * chunks + begin) + 1) - index * chunks;
+      const int end = rest < chunks ? rest : chunks;
       all |= pieces_of(begin, end);
       begin = end;
     }
@@ -156,7 +163,7 @@ struct SplitWalk {
   PACELINE_MATH bool is_left_over() const { return tile >= shares.whole; }
   PACELINE_MATH void next_tile() {
     if (item < stop) {
-      const int index = item / shares.chunks;
+      const int index = shares.tile_over(item);
       tile = shares.whole + index, chunk = item - index * shares.chunks;
       end = chunk + stop - item < shares.chunks ? chunk + stop - item : shares.chunks;
       item += end - chunk;
