@@ -210,6 +210,19 @@ __device__ SharedTile shared_tile(const Split& split, int index, int team) {
           .kept = split.shares.whole == 0 && last.index == index ? last.chunk : -1};  // whole tiles need the room
 }
 
+/// Those left over that the team has a share of.
+template <class S>
+__device__ __forceinline__ void list_shared_tiles(const Split& split, typename S::Shared& shared, int team) {
+  const int first = split.shares.first_item(team), stop = split.shares.first_item(team + 1);
+  const int index = split.shares.tile_over(first);
+#pragma unroll 1
+  for (int i = 0; i < 2; ++i)
+    if (first < stop && (index + i) * split.shares.chunks < stop)
+      shared.over[i] = shared_tile<S>(split, index + i, team);
+    else
+      shared.over[i].index = -1;
+}
+
 /// Of a narrow tile some warps have none, and multiply what lies there. warp: uniform, or ptxas takes the loop around
 /// wgmmas for one in which lanes part, and moves what they need to uniform registers before each.
 __device__ __forceinline__ bool has_outputs(const TilePart& part, int warp) {
@@ -302,16 +315,6 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
   auto& shared = *reinterpret_cast<typename S::Shared*>(memory);
   // uniform: with a warp's number from threadIdx alone ptxas lets each wgmma wait for the one before
   const int team = int(blockIdx.x) / S::kBlocks, warp = __shfl_sync(0xffffffffu, int(threadIdx.x) / 32, 0);
-  if (threadIdx.x == 0) {
-    const int first = split.shares.first_item(team), stop = split.shares.first_item(team + 1);
-    const int index = split.shares.tile_over(first);
-#pragma unroll 1
-    for (int i = 0; i < 2; ++i)
-      if (first < stop && (index + i) * split.shares.chunks < stop)
-        shared.over[i] = shared_tile<S>(split, index + i, team);
-      else
-        shared.over[i].index = -1;
-  }
   if (threadIdx.x == kThreads) {  // of the warp that copies weights: unless for a neighbour, it begins at once
     for (int stage = 0; stage < S::kStages; ++stage) {
       init_barrier(shared_address(&shared.full[stage]), 2);  // weights and rows
@@ -335,6 +338,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     }
   } else {
     if constexpr (S::kMovesRegisters) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(S::kMultiplying));
+    if (threadIdx.x == 0) list_shared_tiles<S>(split, shared, team);  // while the first rows are under way
     wait_for_predecessor();
     launch_dependents();
     if (threadIdx.x % 32 == 0) shared.launch[warp] = __ldcg(&split.places.launches->number) + 1;
@@ -369,6 +373,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
       }
     }
     // behind the loop, whose branches stay uniform so
+    asm volatile("bar.sync 2, %0;" ::"n"(kThreads) : "memory");  // the shared tiles are listed
     if (keeps && shared.over[0].index >= 0) keep_last_piece(split, shared, sums);
     __syncwarp();
     const uint32_t launch = shared.launch[warp];

@@ -4,6 +4,7 @@
 // idea of Stream-K, Osama et al. 2023; only sums of whole subtrees change hands, so that the order of additions stays.)
 
 #include <algorithm>
+#include <bit>
 
 #include <climits>
 
@@ -19,7 +20,7 @@ inline constexpr int kMostPieceChunks = 4;
 /// Of the piece that begins at `chunk` of a tile, where its team takes the chunks up to `end`.
 PACELINE_MATH constexpr int piece_chunks(int chunk, int end) {
   int count = 1;
-  while (count < kMostPieceChunks && chunk % (2 * count) == 0 && chunk + 2 * count <= end) count *= 2;
+  while (count < kMostPieceChunks && (chunk & (2 * count - 1)) == 0 && chunk + 2 * count <= end) count *= 2;
   return count;
 }
 /// Bit c: a piece begins at chunk c, for a team that takes chunks [begin, end).
@@ -45,13 +46,20 @@ struct SplitShares {
   int whole;
   int over;   // tiles left over
   int share;  // items of a team, at most
-  unsigned share_reciprocal = reciprocal_of(share);
   int width = kTileQuarters;  // of the tiles before first_narrow
   int first_narrow = INT_MAX;
   int wider = 0;  // of the narrow ones, which have kNarrowQuarters and come first; the others have one less
+  // known once, as kernels have no time for divisions
+  int chunk_bits = std::countr_zero(unsigned(chunks));
+  unsigned of_share = reciprocal(share);
+  int fewest_sharers = math::ceil_div(chunks, share);  // of a tile; others have one more
+  unsigned of_sharers[2] = {reciprocal(fewest_sharers), reciprocal(fewest_sharers + 1)};
 
-  /// 2^16 / share, so that it gives the quotient of any number below 2^16 / share.
-  static constexpr unsigned reciprocal_of(int share) { return (1u << 16) / unsigned(share) + 1; }
+  static constexpr unsigned reciprocal(int divisor) { return (1u << 16) / unsigned(divisor) + 1; }
+  /// Of a number below 2^16 / divisor.
+  PACELINE_MATH static constexpr int quotient(int number, unsigned reciprocal) {
+    return int(unsigned(number) * reciprocal >> 16);
+  }
   /// tiles, of `width` quarters each, chunks, most_teams >= 1.
   static SplitShares of(int tiles, int chunks, int most_teams, int width = kTileQuarters) {
     const int teams = std::min(most_teams, tiles * chunks);
@@ -98,10 +106,9 @@ struct SplitShares {
             narrow < wider ? kNarrowQuarters : kNarrowQuarters - 1};
   }
   PACELINE_MATH int items() const { return over * chunks; }
-  /// Of those left over, the one that item belongs to; chunks are a power of two.
-  PACELINE_MATH int tile_over(int item) const { return item >> ((chunks > 1) + (chunks > 2) + (chunks > 4)); }
-  /// The team that has an item: item / share, without a division, which a kernel has no time for.
-  PACELINE_MATH int team_of(int item) const { return int(unsigned(item) * share_reciprocal >> 16); }
+  /// Of those left over, the one that an item belongs to, and the team that has it.
+  PACELINE_MATH int tile_over(int item) const { return item >> chunk_bits; }
+  PACELINE_MATH int team_of(int item) const { return quotient(item, of_share); }
   PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }
 
   /// Of a team that has items: the tile left over of which it has the last ones, and where its last piece begins there.
@@ -131,7 +138,8 @@ struct SplitShares {
   PACELINE_MATH Rows finished_by(int team, int index, int row_tiles) const {
     const Sharers of = sharers(index);
     const int number = team - of.first;
-    return {row_tiles * number / of.count, row_tiles * (number + 1) / of.count};
+    const unsigned of_count = of_sharers[of.count - fewest_sharers];
+    return {quotient(row_tiles * number, of_count), quotient(row_tiles * (number + 1), of_count)};
   }
   /// Bit c: a piece of that tile begins at chunk c.
   PACELINE_MATH unsigned pieces(int index) const {
