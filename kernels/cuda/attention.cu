@@ -101,15 +101,15 @@ __global__ void __launch_bounds__(kThreads, kSteps <= 4 ? 2 : 1) attention_chunk
   // pages hold whole warps' keys; those of later sequences, or none, where this one has ended
   const int32_t page = work.plan.block[min(tile.block_begin + warp_begin / work.block_size, work.plan.num_blocks - 1)];
   // lane i: row i of the tile
-  const int first_row = tile.first_line / work.group;
-  const int num_rows = (tile.first_line + tile.num_lines - 1) / work.group + 1 - first_row;
+  const int first_row = work.row_of_line(tile.first_line);
+  const int num_rows = work.row_of_line(tile.first_line + tile.num_lines - 1) + 1 - first_row;
   const int32_t my_len = lane < num_rows ? work.plan.kv_len[work.row_of(tile, first_row + lane)] : 0;
   const int32_t my_first = my_len > chunk_begin ? max(work.first_key(my_len), chunk_begin) : INT32_MAX;
   const int32_t last = min(over_warp(my_len, Most{}), chunk_begin + kDeviceChunk);
   const int32_t first = -over_warp(-my_first, Most{});
   if (first >= last) return;
   // lane i: line i of the tile
-  const int row_of_tile = (tile.first_line + lane) / work.group;
+  const int row_of_tile = work.row_of_line(tile.first_line + lane);
   const int head_of_group = tile.first_line + lane - row_of_tile * work.group;
   const int32_t len = __shfl_sync(0xffffffffu, my_len, (row_of_tile - first_row) % 32);
   Line mine{.row = lane < tile.num_lines ? work.row_of(tile, row_of_tile) : 0,
@@ -300,6 +300,7 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_parts) {
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
                const Operand& operand, void* workspace, LaunchTo queue) {
   const KvView& kv = args.kv;
+  const int group = args.group ? args.group : args.num_heads / kv.num_kv_heads;
   const AttentionWork work{.q = args.q.f32_row(0),
                            .q_stride = args.q.stride,
                            .out = args.out.f32_row(0),
@@ -311,7 +312,8 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
                            .plan = plan,
                            .workspace = static_cast<float*>(workspace),
                            .num_heads = args.num_heads,
-                           .group = args.group ? args.group : args.num_heads / kv.num_kv_heads,
+                           .group = group,
+                           .of_group = uint32_t((uint64_t{1} << 32) / uint32_t(group) + 1),
                            .head_offset = args.head_offset,
                            .num_kv_heads = kv.num_kv_heads,
                            .k_dim = kv.k_dim,

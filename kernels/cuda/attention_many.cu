@@ -32,8 +32,8 @@ struct QueryFactors {
 
 /// Queries of a warp's lines, turned where that is left to attention: in a group of 32 dimensions lane l holds 8
 /// neighbouring ones from 8 (l % 4) on, and so do the keys; which product comes in which of a group's two steps is all
-/// that changes. The dimensions that are turned together lie in the same lane.
-template <int kDims>
+/// that changes. The dimensions that are turned together lie in the same lane. kAligned: to fours.
+template <int kDims, bool kAligned>
 __device__ __forceinline__ void load_queries(const AttentionWork& work, const Line (&line)[2],
                                              const QueryFactors<kDims>& factors, uint4 (&query)[kDims / 16]) {
   constexpr int kHalf = kDims / 2, kGroups = kHalf / 32;  // of a half
@@ -49,7 +49,7 @@ __device__ __forceinline__ void load_queries(const AttentionWork& work, const Li
       for (int half = 0; half < 2; ++half) {
         const int at = first + half * kHalf;
         if (at >= work.k_dim) continue;
-        if (work.q_aligned) {
+        if (kAligned) {
           const float4 low = __ldcg(reinterpret_cast<const float4*>(from + at));
           const float4 high = __ldcg(reinterpret_cast<const float4*>(from + at) + 1);
           float(&to)[8] = x[l][half];
@@ -150,7 +150,10 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
   factors.load(work, line);
   if (is_early) wait_for_predecessor();
   uint4 query[kDims / 16];
-  load_queries<kDims>(work, line, factors, query);
+  if (work.q_aligned)
+    load_queries<kDims, true>(work, line, factors, query);
+  else
+    load_queries<kDims, false>(work, line, factors, query);
   launch_dependents();  // not before, as in norm.cu
 
   const StageReader<kDims> reader;
@@ -269,14 +272,11 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
       }
       continue;
     }
-    const LineOut to(work, line[l], 0);
-    const float factor = factor_of(sum[l]);
-#pragma unroll
-    for (int tile_of = 0; tile_of < kDims / 8; ++tile_of) {
+    const float factor = line[l].is_padding ? 0.0f : factor_of(sum[l]);  // a padding line's outputs are zeros
+    LineOut(work, line[l], 0).template put_all<kDims / 8>((work.v_dim + 7) / 8, [&](int tile_of) {
       const float* const o = &output[tile_of / kValueTiles][tile_of % kValueTiles][l * 2];
-      if (tile_of * 8 >= work.v_dim) break;
-      to.put(tile_of, line[l].is_padding ? 0.0f : o[0] * factor, line[l].is_padding ? 0.0f : o[1] * factor);
-    }
+      return float2{o[0] * factor, o[1] * factor};
+    });
   }
 }
 

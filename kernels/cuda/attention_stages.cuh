@@ -55,6 +55,7 @@ class StageRing {
   __device__ StageRing(Stage<kDims>* stages, uint64_t* barriers, int count, int fillers, int takers, int first = 0)
       : stages_(stages), barriers_(shared_address(barriers)), count_(count) {
     if (int(threadIdx.x) == first) {
+#pragma unroll 1
       for (int i = 0; i < count; ++i) {
         init_barrier(filled(i), uint32_t(fill_arrivals(fillers)));
         init_barrier(emptied(i), uint32_t(takers));

@@ -64,8 +64,10 @@ class Team {
         num_chunks_(num_chunks),
         takers_(takers) {
     if (threadIdx.x != 0) return;
+#pragma unroll 1
     for (int block = 1; block < size_; ++block)
       init_barrier(barrier_of(block), is_first() ? 1u : uint32_t(takers_ / 32));
+#pragma unroll 1
     for (int block = 1; is_first() && block < size_; ++block) expect(block, 0);
   }
   /// By all threads, behind that barrier; by those that hand or take, before they do.

@@ -28,7 +28,7 @@ template <class Tile>
 __device__ inline Line line_of(const AttentionWork& work, const Tile& tile, int kv_head, int index) {
   Line line;
   if (uint32_t(index) >= uint32_t(tile.num_lines)) return line;
-  const int row_of_tile = (tile.first_line + index) / work.group;
+  const int row_of_tile = work.row_of_line(tile.first_line + index);
   line.row = work.row_of(tile, row_of_tile);
   line.head = kv_head * work.group + tile.first_line + index - row_of_tile * work.group - work.head_offset;
   if (line.head < 0 || line.head >= work.num_heads) return {};
@@ -196,10 +196,29 @@ struct LineOut {
     next_step = row.next_step;
     next_half = row.next_half;
   }
+  /// value(eight): two, of each of the first `eights` of kEights; written where it goes without a branch between.
+  template <int kEights, class Value>
+  __device__ __forceinline__ void put_all(int eights, const Value& value) const {
+    if (operand) {
+      __nv_bfloat16* to = as_it_is(operand);
+#pragma unroll
+      for (int eight = 0; eight < kEights; ++eight) {
+        const float2 two = value(eight);
+        if (eight < eights) *reinterpret_cast<uint32_t*>(to + eight % 2 * next_half) = bfloat_pair(two.x, two.y);
+        if (eight % 2 == 1) to = as_it_is(to + next_step);
+      }
+      return;
+    }
+#pragma unroll
+    for (int eight = 0; eight < kEights; ++eight) {
+      const float2 two = value(eight);
+      if (eight < eights) out[eight * 8] = two.x, out[eight * 8 + 1] = two.y;
+    }
+  }
   /// eight: from first_tile on.
   __device__ __forceinline__ void put(int eight, float x, float y) const {
     if (operand) {
-      *reinterpret_cast<uint32_t*>(operand + eight / 2 * next_step + eight % 2 * next_half) = bfloat_pair(x, y);
+      *reinterpret_cast<uint32_t*>(operand + (eight / 2 * next_step + eight % 2 * next_half)) = bfloat_pair(x, y);
     } else {
       out[eight * 8] = x;
       out[eight * 8 + 1] = y;

@@ -26,6 +26,7 @@ struct AttentionWork {
   float* workspace;  // [row][head][part][kHeader + v_dim]; of pieces: where LineTile::first_part says
   int num_heads;
   int group;
+  uint32_t of_group;  // 2^32 / group, rounded up; of one: anything
   int head_offset;
   int num_kv_heads;
   int k_dim;
@@ -49,6 +50,8 @@ struct AttentionWork {
   __device__ int64_t row_of_page(int kv_head, int32_t page, int offset) const {
     return (int64_t{page} * num_kv_heads + kv_head) * block_size + offset;
   }
+  /// line / group, without a division: below 2^32 / group they are the same.
+  __device__ int row_of_line(int line) const { return group == 1 ? line : int(__umulhi(unsigned(line), of_group)); }
   __device__ int32_t first_key(int32_t len) const { return cuda::first_key(window, len); }
   /// Whether a chunk's keys, as far as they are not fresh, are there before the kernel's predecessor ends. own:
   /// LineTile::own.

@@ -233,7 +233,7 @@ __global__ void pack_operand_kernel(const float* x, int64_t stride, Operand oper
     const int64_t step = at / 32 / row_tiles;
     const int chunk = int(step / order.steps);
     const int64_t begin = order.chunk_begin(chunk), end = order.chunk_begin(chunk + 1);
-    const int row = group * operand.group_rows() + tile * 8 + lane / 4;
+    const int row = group * operand.group_rows + tile * 8 + lane / 4;
     const auto put_pair = [&](int k) {
       const int64_t i = begin + step % order.steps * kStep + k;
       const auto value = [&](int64_t j) { return row < operand.rows && j < end ? x[row * stride + j] : 0.0f; };

@@ -45,44 +45,49 @@ struct Operand {
   int rows = 0;
   RowLayout layout = RowLayout::fragments;
   __nv_bfloat16* values = nullptr;
+  // made once, on the host: kernels have no time for divisions
+  int group_rows = layout == RowLayout::fragments ? kMaxRowTile : wide_group_rows(rows);
+  uint32_t of_group = uint32_t((uint64_t{1} << 32) / uint32_t(group_rows) + 1);
 
   static constexpr int kTileValues = 8 * kStep;
   static constexpr int kTileWords = kTileValues * int(sizeof(*values)) / int(sizeof(uint4));
 
   PACELINE_MATH bool is_wide() const { return layout == RowLayout::wide; }
   PACELINE_MATH bool is_plain() const { return layout == RowLayout::plain; }
-  PACELINE_MATH int group_rows() const { return layout == RowLayout::fragments ? kMaxRowTile : wide_group_rows(rows); }
-  PACELINE_MATH int groups() const { return math::ceil_div(rows, group_rows()); }
+  PACELINE_MATH int groups() const { return group_of(rows + group_rows - 1); }
+  /// row / group_rows, as long as that is below 2^32 / group_rows.
+  PACELINE_MATH int group_of(int row) const { return int(uint64_t{uint32_t(row)} * of_group >> 32); }
   PACELINE_MATH int row_tiles(int group) const {
-    return group + 1 < groups() ? group_rows() / 8 : (rows - group * group_rows() + 7) / 8;
+    const int full = group_rows / 8, rest = (rows - group * group_rows + 7) / 8;
+    return rest < full ? rest : full;
   }
   PACELINE_MATH int64_t all_steps() const { return int64_t{order.chunks} * order.steps; }
   PACELINE_MATH int64_t row_values() const { return is_plain() ? order.k : all_steps() * kStep; }
-  size_t bytes() const { return size_t(groups()) * size_t(group_rows()) * size_t(row_values()) * sizeof(*values); }
-  PACELINE_MATH __nv_bfloat16* group(int index) const { return values + index * group_rows() * row_values(); }
+  size_t bytes() const { return size_t(groups()) * size_t(group_rows) * size_t(row_values()) * sizeof(*values); }
+  PACELINE_MATH __nv_bfloat16* group(int index) const { return values + index * group_rows * row_values(); }
   /// No zeros are needed, so that kernels may write a row value by value.
   PACELINE_MATH bool is_exact() const { return row_values() == order.k; }
 
   /// From a row to the same one of the next tile, and to the next one of its tile.
-  PACELINE_MATH int64_t next_tile() const { return is_plain() ? 8 * order.k : kTileValues; }
-  PACELINE_MATH int64_t next_row() const { return is_plain() ? order.k : is_wide() ? 8 : 16; }
+  PACELINE_MATH int next_tile() const { return is_plain() ? 8 * int(order.k) : kTileValues; }
+  PACELINE_MATH int next_row() const { return is_plain() ? int(order.k) : is_wide() ? 8 : 16; }
   /// From a pair of k to the next, from k to k + 8 of a step. A pair lies together.
   PACELINE_MATH int next_pair() const { return layout == RowLayout::fragments ? 4 : 2; }
   PACELINE_MATH int next_half() const { return is_plain() ? 8 : is_wide() ? 64 : 2; }
   /// Where value k of row `row` lies in its tile's step.
   PACELINE_MATH int place_in_tile(int row, int k) const {
-    return row * int(next_row()) + k / 8 * next_half() + k % 8 / 2 * next_pair() + k % 2;
+    return row * next_row() + k / 8 * next_half() + k % 8 / 2 * next_pair() + k % 2;
   }
 
   /// A row whose values are written one after another, or some of them; is_exact() only.
   struct Row {
     __nv_bfloat16* first;
-    int64_t next_step;
-    int next_pair, next_half;
+    int next_step, next_pair, next_half;
 
     __device__ __nv_bfloat16* place(int64_t i) const {
-      const int k = int(i % kStep);
-      return first + i / kStep * next_step + k / 8 * next_half + k % 8 / 2 * next_pair + k % 2;
+      const unsigned at = unsigned(i), k = at % kStep;
+      return first + int64_t{next_step} * int(at / kStep) +
+             int(k / 8 * unsigned(next_half) + k % 8 / 2 * unsigned(next_pair) + k % 2);
     }
     __device__ void put(int64_t i, float x) const { *place(i) = __float2bfloat16_rn(x); }
     /// Values i to i + 3; i: a multiple of 4.
@@ -108,9 +113,9 @@ struct Operand {
     }
   };
   PACELINE_MATH Row row(int index) const {
-    const int of_group = index / group_rows(), in_group = index - of_group * group_rows();
+    const int of_group = group_of(index), in_group = index - of_group * group_rows;
     return {.first = group(of_group) + in_group / 8 * next_tile() + in_group % 8 * next_row(),
-            .next_step = is_plain() ? kStep : int64_t{row_tiles(of_group)} * kTileValues,
+            .next_step = is_plain() ? kStep : row_tiles(of_group) * kTileValues,
             .next_pair = next_pair(),
             .next_half = next_half()};
   }

@@ -94,7 +94,7 @@ class RowFinish {
     if (has_operand()) {  // neighbours exchange, so that each has two columns of a row
       float other[kCount];
       each<kCount>([&](int i) { other[i] = __shfl_xor_sync(0xffffffffu, odd_ ? first[i] : second[i], 4); });
-      const int next = int(epilogue_.operand.next_tile());
+      const int next = epilogue_.operand.next_tile();
       each<kCount>([&](int i) {
         if ((t + i) * 8 + odd_ < rows)
           *reinterpret_cast<uint32_t*>(operand_[half] + (t + i) * next) =

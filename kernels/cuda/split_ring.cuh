@@ -64,11 +64,11 @@ struct Split {
   Operand x;
   Operand::Row y;  // the first one of what is written in place of y, in the first group
   int64_t y_next_group;
-  int64_t y_last_next_step;  // of the last group
-  int row_tiles;             // tiles of the same outputs, whose rows a team takes in turn
-  int groups;                // of a block's rows
-  int last_row_tiles;        // of 8 rows, in the last group
-  SplitShares shares;        // of tiles of 128 outputs and a team's rows
+  int y_last_next_step;  // of the last group
+  int row_tiles;         // tiles of the same outputs, whose rows a team takes in turn
+  int groups;            // of a block's rows
+  int last_row_tiles;    // of 8 rows, in the last group
+  SplitShares shares;    // of tiles of 128 outputs and a team's rows
   SplitPlaces places;
 };
 
