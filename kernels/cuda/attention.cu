@@ -313,7 +313,7 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
                            .workspace = static_cast<float*>(workspace),
                            .num_heads = args.num_heads,
                            .group = group,
-                           .of_group = uint32_t((uint64_t{1} << 32) / uint32_t(group) + 1),
+                           .by_group = math::Divisor(group),
                            .head_offset = args.head_offset,
                            .num_kv_heads = kv.num_kv_heads,
                            .k_dim = kv.k_dim,

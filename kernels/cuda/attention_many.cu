@@ -272,10 +272,10 @@ __global__ void __launch_bounds__(kThreads* kSets, kBlocksOfSm / kSets)
       }
       continue;
     }
-    const float factor = line[l].is_padding ? 0.0f : factor_of(sum[l]);  // a padding line's outputs are zeros
+    const float factor = factor_of(sum[l]);
     LineOut(work, line[l], 0).template put_all<kDims / 8>((work.v_dim + 7) / 8, [&](int tile_of) {
       const float* const o = &output[tile_of / kValueTiles][tile_of % kValueTiles][l * 2];
-      return float2{o[0] * factor, o[1] * factor};
+      return line[l].is_padding ? float2{} : float2{o[0] * factor, o[1] * factor};
     });
   }
 }

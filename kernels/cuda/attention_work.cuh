@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/page_maps.h"
+#include "kernels/math/divisor.h"
 #include "kernels/math/elementary.h"
 
 namespace paceline::cuda {
@@ -26,7 +27,7 @@ struct AttentionWork {
   float* workspace;  // [row][head][part][kHeader + v_dim]; of pieces: where LineTile::first_part says
   int num_heads;
   int group;
-  uint32_t of_group;  // 2^32 / group, rounded up; of one: anything
+  math::Divisor by_group;
   int head_offset;
   int num_kv_heads;
   int k_dim;
@@ -50,8 +51,8 @@ struct AttentionWork {
   __device__ int64_t row_of_page(int kv_head, int32_t page, int offset) const {
     return (int64_t{page} * num_kv_heads + kv_head) * block_size + offset;
   }
-  /// line / group, without a division: below 2^32 / group they are the same.
-  __device__ int row_of_line(int line) const { return group == 1 ? line : int(__umulhi(unsigned(line), of_group)); }
+  /// Of a sequence.
+  __device__ int row_of_line(int line) const { return by_group.quotient(line); }
   __device__ int32_t first_key(int32_t len) const { return cuda::first_key(window, len); }
   /// Whether a chunk's keys, as far as they are not fresh, are there before the kernel's predecessor ends. own:
   /// LineTile::own.

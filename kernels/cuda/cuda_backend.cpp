@@ -325,9 +325,9 @@ void CudaBackend::run_gemm(const GemmArgs& args, const NormArgs* norm) {
   PACELINE_CHECK(!args.glu || w.pair_panels, "glu {} needs a weight with pair_panels", args.glu);
   PACELINE_CHECK(!args.add || !(w.pair_panels || args.reader), "add {} with pair_panels {}, reader {}", args.add,
                  w.pair_panels, args.reader != nullptr);
-  PACELINE_CHECK(!args.sum || !(args.add || args.glu || args.reader || args.y.stride != args.y.cols),
-                 "a sum over ranks with add {}, glu {}, reader {}, rows of {} values {} apart", args.add, args.glu,
-                 args.reader != nullptr, args.y.cols, args.y.stride);
+  PACELINE_CHECK(!args.sum || !(args.add || w.pair_panels || args.reader || args.y.stride != args.y.cols),
+                 "a sum over ranks with add {}, pair_panels {}, reader {}, rows of {} values {} apart", args.add,
+                 w.pair_panels, args.reader != nullptr, args.y.cols, args.y.stride);
   PACELINE_CHECK(!norm || (!args.sum && norm->residual.rows == args.x.rows && norm->residual.cols == w.k),
                  "a norm of [{}, {}] for x [{}, {}]", norm->residual.rows, norm->residual.cols, args.x.rows, w.k);
   if (args.x.rows == 0 || w.n == 0) return;

@@ -67,8 +67,8 @@ struct Epilogue {
 };
 
 /// What is known of an epilogue when a kernel is made: gated activations go to an operand; sums are added to y, or
-/// written there, not in pairs. With a kernel for each, what only others do does not lie between its instructions,
-/// which are fetched when they are needed first.
+/// written there and sent, not in pairs; any: all others, of which none is added or sent. With a kernel for each, what
+/// only others do does not lie between its instructions, which are fetched when they are needed first.
 enum class EpilogueKind : uint8_t { gated, added, written, any };
 inline EpilogueKind kind_of(const Epilogue& epilogue) {
   if (epilogue.operand.values) return epilogue.glu ? EpilogueKind::gated : EpilogueKind::any;

@@ -6,8 +6,9 @@
 //
 // Two warpgroups compute, each 64 outputs x all rows in registers. Two more warps copy weights and rows through a ring,
 // the weights before the predecessor ends. What a block has summed of a tile that is left over lies in memory at the
-// place of its first chunk; a block that has put all of its own there says so, warp by warp, and waits only then, for
-// the others that share the tile. Each of them finishes some of the rows: it adds all sums as the tree wants. (One
+// place of its first chunk, but for rows that it keeps and finishes itself; a block that has put all of its own there
+// says so, warp by warp, and waits only then, for the others that share the tile. Each of them finishes some of the
+// rows: it adds all sums as the tree wants. (One
 // block that finished the tile for all took three times as long.) The first warpgroup has the first eight outputs of
 // each tile of 16, the second one the others: so their matrices lie evenly spaced, as wgmma wants them, and of a gated
 // product a warp has a gate and what it gates.
@@ -207,7 +208,7 @@ __device__ SharedTile shared_tile(const Split& split, int index, int team) {
           .pieces = split.shares.pieces(index),
           .rows = split.shares.finished_by(team, index, row_tiles),
           .row_tiles = row_tiles,
-          .kept = split.shares.whole == 0 && last.index == index ? last.chunk : -1};  // whole tiles need the room
+          .kept = split.shares.keeps_last_piece() && last.index == index ? last.chunk : -1};
 }
 
 /// Those left over that the team has a share of.
@@ -345,7 +346,7 @@ __global__ void __launch_bounds__(S::kBlockThreads, 1)
     const SplitShares& shares = split.shares;
     StageCursor<S> at(split, team);
     Sums<S> sums;
-    const bool keeps = shares.whole == 0;  // else whole tiles come, which need shared.sums
+    const bool keeps = shares.keeps_last_piece();
     while (!at.walk.is_over) {
       const int tile = at.walk.tile;
       const bool is_left_over = at.walk.is_left_over();
@@ -510,6 +511,7 @@ void gemm_split(const GemmArgs& args, const Operand& x, const Operand& y, SumHan
                       .y_next_group = groups > 1 ? (last_y.first - first_y.first) / (groups - 1) : 0,
                       .y_last_next_step = last_y.next_step,
                       .row_tiles = row_tiles,
+                      .by_row_tiles = math::Divisor(row_tiles),
                       .groups = groups,
                       .last_row_tiles = x.row_tiles(groups - 1),
                       .shares = S::kBlocks == 1 ? SplitShares::with_narrow(tiles, w.k_chunks, most_teams)

@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/weight_order.h"
 #include "kernels/math/ceil_div.h"
+#include "kernels/math/divisor.h"
 
 namespace paceline::cuda {
 
@@ -45,9 +46,9 @@ struct Operand {
   int rows = 0;
   RowLayout layout = RowLayout::fragments;
   __nv_bfloat16* values = nullptr;
-  // made once, on the host: kernels have no time for divisions
+  // of rows and layout, which stay
   int group_rows = layout == RowLayout::fragments ? kMaxRowTile : wide_group_rows(rows);
-  uint32_t of_group = uint32_t((uint64_t{1} << 32) / uint32_t(group_rows) + 1);
+  math::Divisor by_group{group_rows};
 
   static constexpr int kTileValues = 8 * kStep;
   static constexpr int kTileWords = kTileValues * int(sizeof(*values)) / int(sizeof(uint4));
@@ -55,8 +56,7 @@ struct Operand {
   PACELINE_MATH bool is_wide() const { return layout == RowLayout::wide; }
   PACELINE_MATH bool is_plain() const { return layout == RowLayout::plain; }
   PACELINE_MATH int groups() const { return group_of(rows + group_rows - 1); }
-  /// row / group_rows, as long as that is below 2^32 / group_rows.
-  PACELINE_MATH int group_of(int row) const { return int(uint64_t{uint32_t(row)} * of_group >> 32); }
+  PACELINE_MATH int group_of(int row) const { return by_group.quotient(row); }
   PACELINE_MATH int row_tiles(int group) const {
     const int full = group_rows / 8, rest = (rows - group * group_rows + 7) / 8;
     return rest < full ? rest : full;
@@ -113,9 +113,9 @@ struct Operand {
     }
   };
   PACELINE_MATH Row row(int index) const {
-    const int of_group = group_of(index), in_group = index - of_group * group_rows;
-    return {.first = group(of_group) + in_group / 8 * next_tile() + in_group % 8 * next_row(),
-            .next_step = is_plain() ? kStep : row_tiles(of_group) * kTileValues,
+    const int number = group_of(index), in_group = index - number * group_rows;
+    return {.first = group(number) + in_group / 8 * next_tile() + in_group % 8 * next_row(),
+            .next_step = is_plain() ? kStep : row_tiles(number) * kTileValues,
             .next_pair = next_pair(),
             .next_half = next_half()};
   }

@@ -52,7 +52,7 @@ struct Shape {
   struct Shared {
     uint4 weights[kStages][kWarps][kStageSteps * 32];
     uint4 rows[kStages][kStageSteps * kRowTiles * Operand::kTileWords];
-    float4 sums[kRowTiles][kThreads];  // a thread's own: of half a tile's chunks, then of a tile
+    float4 sums[kRowTiles][kThreads];  // a thread's own: of half a tile, a tile, or what is kept of a share
     SharedTile over[2];                // those left over that the team has a share of
     uint32_t launch[kWarps];           // this one's number
     uint64_t full[kStages];            // the stage's bytes have come
@@ -66,16 +66,18 @@ struct Split {
   int64_t y_next_group;
   int y_last_next_step;  // of the last group
   int row_tiles;         // tiles of the same outputs, whose rows a team takes in turn
-  int groups;            // of a block's rows
-  int last_row_tiles;    // of 8 rows, in the last group
-  SplitShares shares;    // of tiles of 128 outputs and a team's rows
+  math::Divisor by_row_tiles;
+  int groups;          // of a block's rows
+  int last_row_tiles;  // of 8 rows, in the last group
+  SplitShares shares;  // of tiles of 128 outputs and a team's rows
   SplitPlaces places;
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 template <class S>
 __device__ __forceinline__ TilePart part_of(const Split& split, int tile) {
-  const int number = S::kBlocks == 1 ? tile : tile / split.row_tiles, team_rows = tile - number * split.row_tiles;
+  const int number = S::kBlocks == 1 ? tile : split.by_row_tiles.quotient(tile),
+            team_rows = tile - number * split.row_tiles;
   const SplitShares::Outputs outputs = split.shares.outputs(number);
   return {.first_tile = outputs.first * kQuarterTiles,
           .tiles = outputs.count * kQuarterTiles,

@@ -9,13 +9,16 @@
 #include <climits>
 
 #include "kernels/math/ceil_div.h"
+#include "kernels/math/divisor.h"
 #include "kernels/math/elementary.h"
 #include "kernels/op_args.h"
 
 namespace paceline::cuda {
 
-/// Chunks of a piece, at most: a piece is one chunk, or 2 or 4 whose sum is a subtree of the tile's.
+/// Chunks of a piece, at most: a piece is one chunk, or 2 or 4 whose sum is a subtree of the tile's. Of fewer than a
+/// tile's, as half of those wait where a block keeps what it finishes itself.
 inline constexpr int kMostPieceChunks = 4;
+static_assert(kMostPieceChunks < kStrictChunks);
 
 /// Of the piece that begins at `chunk` of a tile, where its team takes the chunks up to `end`.
 PACELINE_MATH constexpr int piece_chunks(int chunk, int end) {
@@ -44,22 +47,17 @@ struct SplitShares {
   int chunks;  // of a tile: 1, 2, 4 or 8
   int teams;
   int whole;
-  int over;   // tiles left over
-  int share;  // items of a team, at most
+  int over;                   // tiles left over
+  int share;                  // items of a team, at most
   int width = kTileQuarters;  // of the tiles before first_narrow
   int first_narrow = INT_MAX;
   int wider = 0;  // of the narrow ones, which have kNarrowQuarters and come first; the others have one less
-  // known once, as kernels have no time for divisions
+  // of these
   int chunk_bits = std::countr_zero(unsigned(chunks));
-  unsigned of_share = reciprocal(share);
+  math::Divisor by_share{share};
   int fewest_sharers = math::ceil_div(chunks, share);  // of a tile; others have one more
-  unsigned of_sharers[2] = {reciprocal(fewest_sharers), reciprocal(fewest_sharers + 1)};
+  math::Divisor by_sharers[2] = {math::Divisor(fewest_sharers), math::Divisor(fewest_sharers + 1)};
 
-  static constexpr unsigned reciprocal(int divisor) { return (1u << 16) / unsigned(divisor) + 1; }
-  /// Of a number below 2^16 / divisor.
-  PACELINE_MATH static constexpr int quotient(int number, unsigned reciprocal) {
-    return int(unsigned(number) * reciprocal >> 16);
-  }
   /// tiles, of `width` quarters each, chunks, most_teams >= 1.
   static SplitShares of(int tiles, int chunks, int most_teams, int width = kTileQuarters) {
     const int teams = std::min(most_teams, tiles * chunks);
@@ -106,9 +104,11 @@ struct SplitShares {
             narrow < wider ? kNarrowQuarters : kNarrowQuarters - 1};
   }
   PACELINE_MATH int items() const { return over * chunks; }
+  /// Whether a block may keep sums in shared memory that its last piece leaves there: whole tiles would need the room.
+  PACELINE_MATH bool keeps_last_piece() const { return whole == 0; }
   /// Of those left over, the one that an item belongs to, and the team that has it.
   PACELINE_MATH int tile_over(int item) const { return item >> chunk_bits; }
-  PACELINE_MATH int team_of(int item) const { return quotient(item, of_share); }
+  PACELINE_MATH int team_of(int item) const { return by_share.quotient(item); }
   PACELINE_MATH int first_item(int team) const { return team * share < items() ? team * share : items(); }
 
   /// Of a team that has items: the tile left over of which it has the last ones, and where its last piece begins there.
@@ -138,8 +138,8 @@ struct SplitShares {
   PACELINE_MATH Rows finished_by(int team, int index, int row_tiles) const {
     const Sharers of = sharers(index);
     const int number = team - of.first;
-    const unsigned of_count = of_sharers[of.count - fewest_sharers];
-    return {quotient(row_tiles * number, of_count), quotient(row_tiles * (number + 1), of_count)};
+    const math::Divisor by_count = by_sharers[of.count - fewest_sharers];
+    return {by_count.quotient(row_tiles * number), by_count.quotient(row_tiles * (number + 1))};
   }
   /// Bit c: a piece of that tile begins at chunk c.
   PACELINE_MATH unsigned pieces(int index) const {

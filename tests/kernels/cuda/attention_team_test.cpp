@@ -102,6 +102,7 @@ TEST(AttentionTeam, ChangesNoBitsOnCuda) {
   cases.push_back({.cached_and_new = {{500, 8}, {200, 8}, {0, 8}}});
   cases.push_back({.cached_and_new = {{300, 32}}, .window = 20});      // begins among the new rows
   cases.push_back({.cached_and_new = {{300, 32}}, .num_unused = 12});  // a tile of padding alone
+  cases.push_back({.cached_and_new = {{70, 290}}, .num_unused = 3, .has_infinity = true});
   cases.push_back({.cached_and_new = {{300, 32}}, .dim = 96});
   cases.push_back({.cached_and_new = {{300, 27}}, .heads = 40});  // rows in two tiles
   cases.push_back({.cached_and_new = {{300, 32}}, .heads = 128, .kv_heads = 16});

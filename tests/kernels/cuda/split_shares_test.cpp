@@ -111,6 +111,25 @@ TEST(SplitShares, SumsFindTheirPlaces) {
     ASSERT_LE(size_t(of.shares().items()), kSplitPlacesOfBlock * size_t(of.teams));
 }
 
+TEST(SplitShares, QuotientsAreThoseOfDivisions) {
+  for (const Case& of : cases()) {
+    const SplitShares shares = of.shares();
+    for (int item = 0; item < shares.items(); ++item) {
+      ASSERT_EQ(shares.team_of(item), item / shares.share);
+      ASSERT_EQ(shares.tile_over(item), item / shares.chunks);
+    }
+    for (int index = 0; index < shares.over; ++index) {
+      const SplitShares::Sharers sharers = shares.sharers(index);
+      for (int row_tiles = 0; row_tiles <= 16; ++row_tiles)
+        for (int number = 0; number < sharers.count; ++number) {
+          const SplitShares::Rows rows = shares.finished_by(sharers.first + number, index, row_tiles);
+          ASSERT_EQ(rows.begin, row_tiles * number / sharers.count);
+          ASSERT_EQ(rows.end, row_tiles * (number + 1) / sharers.count);
+        }
+    }
+  }
+}
+
 TEST(SplitShares, WhatIsLeftOverComesFirst) {
   for (const Case& of : cases()) {
     const SplitShares shares = of.shares();
