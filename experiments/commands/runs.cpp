@@ -70,26 +70,40 @@ bool is_gain_shown(const json& summary, const std::string& id, const std::string
   return outcome == to_string(Outcome::faster);
 }
 
-/// The ranked cell whose interval begins highest, and whether that is shown to be a gain.
+/// The fastest of the ranked cells whose gain is shown, as the verdict has it, else the one whose interval begins
+/// highest. Where timings are invalid no gain is shown.
 void add_best_gain(const json& summary, json& line) {
-  std::optional<RatioInterval> best;
-  std::string best_id, best_outcome;
+  struct Gain {
+    RatioInterval over_baseline;
+    std::string cell;
+    bool is_shown = false;
+    double tok_s = 0.0;
+
+    bool is_better_than(const Gain& other) const {
+      if (is_shown != other.is_shown) return is_shown;
+      return is_shown ? tok_s > other.tok_s : begins_higher(over_baseline, other.over_baseline);
+    }
+  };
+  const bool is_valid = summary.value("valid", true);
+  std::optional<Gain> best;
   for (const json& cell : summary.value("cells", json::array())) {
     const json speedup = cell.value("speedup", json(nullptr)), ends = cell.value("speedup_ci95", json(nullptr));
     const std::string outcome = cell.value("outcome", "");
     if (!cell.value("rankable", false) || !speedup.is_number() || outcome == "baseline") continue;
-    RatioInterval gain{.ratio = speedup.get<double>(), .low = {}, .high = {}, .pairs = 0};
+    Gain gain{.over_baseline = {.ratio = speedup.get<double>(), .low = {}, .high = {}, .pairs = 0},
+              .cell = cell.value("id", "")};
     if (ends.is_array() && ends.size() == 2 && ends[0].is_number() && ends[1].is_number()) {
-      gain.low = ends[0].get<double>();
-      gain.high = ends[1].get<double>();
+      gain.over_baseline.low = ends[0].get<double>();
+      gain.over_baseline.high = ends[1].get<double>();
     }
-    if (best && !begins_higher(gain, *best)) continue;
-    best = gain, best_id = cell.value("id", ""), best_outcome = outcome;
+    gain.is_shown = is_valid && is_gain_shown(summary, gain.cell, outcome);
+    if (const json tok_s = cell.value("output_tok_s", json(nullptr)); tok_s.is_number()) gain.tok_s = tok_s;
+    if (!best || gain.is_better_than(*best)) best = std::move(gain);
   }
   if (!best) return;
-  line["best_speedup"] = best->ratio;
-  line["best_speedup_cell"] = best_id;
-  line["best_speedup_shown"] = is_gain_shown(summary, best_id, best_outcome);
+  line["best_speedup"] = best->over_baseline.ratio;
+  line["best_speedup_cell"] = best->cell;
+  line["best_speedup_shown"] = best->is_shown;
 }
 
 /// A line of list --json, from the files that are short: of runs with many requests the journal is not read.
@@ -164,12 +178,14 @@ ExitCode list_command(const std::filesystem::path& root, bool as_json) {
     for (const std::string tag : line["tags"]) said += " @" + user_text(tag);
     if (!text_of(line, "note").empty()) said += "  " + user_text(text_of(line, "note"));
     if (!line["best_speedup"].is_null()) said += fmt::format("  [{}]", user_text(text_of(line, "best_speedup_cell")));
-    print_line(kLine, text_of(line, "reference"), user_text(text_of(line, "id").substr(0, 17)), user_text(status),
-               fmt::format("{}/{}", is_over ? line["done"].dump() : "?", line["cells"].dump()),
-               line["best_speedup"].is_null() ? "–"
-                                              : fmt::format("{:.2f}×{}", line["best_speedup"].get<double>(),
-                                                            line["best_speedup_shown"].get<bool>() ? "" : " ?"),
-               user_text(text_of(line, "git_commit")), said);
+    print_line(
+        kLine, text_of(line, "reference"), user_text(text_of(line, "id").substr(0, 17)), user_text(status),
+        fmt::format("{}/{}", is_over ? std::to_string(line["done"].get<int>() - line["partial"].get<int>()) : "?",
+                    line["cells"].dump()),
+        line["best_speedup"].is_null() ? "–"
+                                       : fmt::format("{:.2f}×{}", line["best_speedup"].get<double>(),
+                                                     line["best_speedup_shown"].get<bool>() ? "" : " ?"),
+        user_text(text_of(line, "git_commit")), said);
   }
   return ExitCode::ok;
 }
