@@ -509,8 +509,10 @@ TEST(Baseline, NewerAndDamagedFilesAreStoreErrors) {
   const fs::path file = root.path() / "cpu.json";
   json newer = make_baseline(pair_run());
   newer["schema_version"] = 2;
+  json damaged = make_baseline(pair_run());
+  damaged["cells"].begin().value() = "x";
   for (const std::string& text :
-       {newer.dump(), std::string("{"), std::string("[]"), std::string("{\"schema\": \"x\"}")}) {
+       {newer.dump(), damaged.dump(), std::string("{"), std::string("[]"), std::string("{\"schema\": \"x\"}")}) {
     write_file_atomic(file, text);
     try {
       read_baseline(file);

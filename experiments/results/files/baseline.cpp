@@ -89,6 +89,9 @@ json read_baseline(const std::filesystem::path& file) {
     fail(ExitCode::store, "{}: is no baseline: expected JSON with \"schema\": \"{}\" and \"cells\"", file.string(),
          kSchema);
   }
+  for (const auto& [id, cell] : value["cells"].items())
+    if (!cell.is_object())
+      fail(ExitCode::store, "{}: cells.{}: expected an object, found {}", file.string(), id, cell.type_name());
   if (*version > kVersion) {
     fail(ExitCode::store, "{}: schema_version {} is newer than {}, the newest this program reads: use a newer program",
          file.string(), *version, kVersion);
@@ -110,8 +113,10 @@ std::string made_on(const json& baseline) {
   if (const std::string driver = text_of(environment, "gpu_driver"); !driver.empty())
     parts.push_back("driver " + driver);
   const auto threads = environment.find("threads_per_rank");
-  if (threads != environment.end() && threads->is_array() && !threads->empty())
-    parts.push_back(fmt::format("{} threads a rank", fmt::join(threads->get<std::vector<int>>(), " and ")));
+  if (threads != environment.end() && threads->is_array() && !threads->empty()) {
+    const std::vector<int> counts = threads->get<std::vector<int>>();
+    parts.push_back(fmt::format("{} thread{} a rank", fmt::join(counts, " and "), counts == std::vector{1} ? "" : "s"));
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
