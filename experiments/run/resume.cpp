@@ -108,6 +108,31 @@ bool concerns_record(const json& recorded, const std::filesystem::path& file) {
   });
 }
 
+/// What has been recorded of cells, by their identities.
+std::map<std::string, const CellResult*> recorded_cells(const ResumeOptions& resume) {
+  std::map<std::string, const CellResult*> by_identity;
+  for (const CellResult& cell : resume.recorded.run.cells) by_identity[cell.identity] = &cell;
+  for (const CellResult& cell : resume.recorded.others) by_identity[cell.identity] = &cell;
+  return by_identity;
+}
+
+/// Whether no cell of a run is left to run.
+bool is_all_recorded(const ResumeOptions& resume, const RunResult& run) {
+  const auto by_identity = recorded_cells(resume);
+  return std::all_of(run.cells.begin(), run.cells.end(), [&](const CellResult& cell) {
+    if (cell.status == CellStatus::skipped) return true;
+    const auto found = by_identity.find(cell.identity);
+    if (found == by_identity.end()) return false;
+    if (found->second->status == CellStatus::failed) return resume.failed != FailedCells::retry;
+    return int(found->second->repetitions.size()) >= repetitions_asked(cell);
+  });
+}
+
+/// Whether a build that has no part in the run yet will have one.
+bool is_mixed(const ResumeOptions& resume, const RunResult& run) {
+  return std::ranges::count(builds_of(resume.recorded.run), run.info.program) == 0 && !is_all_recorded(resume, run);
+}
+
 }  // namespace
 
 json inputs_of(const std::vector<Cell>& cells) {
@@ -143,7 +168,7 @@ void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
     if (!before.contains(file) && concerns_record(before, file)) differences.push_back(file + ": is new");
   if (resume.mixed == MixedBuilds::refuse && !recorded.environment.is_object())
     differences.push_back("environment.json, which names the program's build: is gone (--allow-mixed-build goes on)");
-  else if (resume.mixed == MixedBuilds::refuse && std::ranges::count(builds_of(recorded), run.info.program) == 0)
+  else if (resume.mixed == MixedBuilds::refuse && is_mixed(resume, run))
     differences.push_back("the program: another build (--allow-mixed-build goes on, and the report says so)");
   if (!differences.empty())
     fail(ExitCode::usage, "{}: cannot go on, this is not what the run began with: {}", recorded.folder,
@@ -152,9 +177,7 @@ void check_can_resume(const ResumeOptions& resume, const RunResult& run) {
 
 std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
   const RunResult& recorded = resume.recorded.run;
-  std::map<std::string, const CellResult*> by_identity;
-  for (const CellResult& cell : recorded.cells) by_identity[cell.identity] = &cell;
-  for (const CellResult& cell : resume.recorded.others) by_identity[cell.identity] = &cell;
+  const auto by_identity = recorded_cells(resume);
   std::vector<size_t> retried;
   for (size_t i = 0; i < run.cells.size(); ++i) {
     CellResult& cell = run.cells[i];
@@ -178,9 +201,9 @@ std::vector<size_t> adopt_record(const ResumeOptions& resume, RunResult& run) {
     cell.ceilings = old.ceilings;
     cell.logits = old.logits;
   }
-  std::vector<std::string> builds = builds_of(recorded);
   run.environment = recorded.environment;
-  if (std::ranges::count(builds, run.info.program) == 0) {
+  if (is_mixed(resume, run)) {
+    std::vector<std::string> builds = builds_of(recorded);
     builds.push_back(run.info.program);
     run.environment["mixed_builds"] = builds;
   }

@@ -412,6 +412,21 @@ TEST_F(Resume, RefusesOtherInputs) {
   EXPECT_TRUE(holds(without.err, "environment.json, which names the program's build: is gone")) << without.err;
 }
 
+TEST_F(Resume, ACompleteRunOfAnotherBuildStaysAsItIs) {
+  const Workspace workspace;
+  ASSERT_EQ(run_with(resumable_args(workspace)).exit_code, 0);
+  const fs::path file = only_run(workspace) / "environment.json";
+  json environment = json::parse(read_file(file));
+  environment["binary_hash"] = "of another build";
+  write_file(file, environment.dump());
+  const ProcessResult result = resume(workspace);
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_FALSE(json::parse(read_file(file)).contains("mixed_builds"));
+  const ProcessResult more = resume(workspace, {"--axis", "k=2,3"});
+  EXPECT_EQ(more.exit_code, 2) << described(more);
+  EXPECT_TRUE(holds(more.err, "the program: another build")) << more.err;
+}
+
 TEST_F(Resume, RefusesATemplatePutBesideTheModel) {
   const Workspace workspace;
   const fs::path model = workspace.copy_model(kSource / "configs/models/draft-600k", "model");
