@@ -48,4 +48,13 @@ void check_model_name(const ExperimentConfig& config, const char* option, const 
   if (name.starts_with("builtin:")) check_builtin(config, option, name, "models", "builtin:", "");
 }
 
+std::filesystem::path model_path(const char* option, const std::string& name) {
+  if (!name.starts_with("builtin:")) return name;
+  ExperimentConfig config = default_config();
+  check_model_name(config, option, name);
+  config.engine.target.path = name;
+  derive_paths(config);
+  return config.engine.target.directory;
+}
+
 }  // namespace paceline

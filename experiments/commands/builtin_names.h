@@ -1,6 +1,7 @@
 #pragma once
 // Models and other things that ship with the program, as options of commands name them.
 
+#include <filesystem>
 #include <string>
 
 #include "experiments/config/config.h"
@@ -19,6 +20,9 @@ void check_builtin(const ExperimentConfig& config, const char* option, const std
 
 /// A wrong name behind builtin: is a typo. Throws Error(usage).
 void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name);
+
+/// Where a model that an option names lies: builtin:NAME, or itself. Throws Error(usage) as check_model_name does.
+std::filesystem::path model_path(const char* option, const std::string& name);
 
 /// Of --pre.
 inline constexpr const char* kPreHelp = "engine.target.pre: the pre-tokenizer, if the tokenizer's file names none";

@@ -148,16 +148,6 @@ ExitCode convert_command(const SaveCommand& command) {
   return ExitCode::ok;
 }
 
-/// builtin:NAME as the folder of that model.
-std::filesystem::path tokenizer_path(const std::string& name) {
-  if (!name.starts_with("builtin:")) return name;
-  ExperimentConfig config = default_config();
-  check_model_name(config, "--tokenizer", name);
-  config.engine.target.path = name;
-  derive_paths(config);
-  return config.engine.target.directory;
-}
-
 constexpr size_t kMaxTextBytes = size_t{1} << 30;  // of a file to be tokenized
 
 /// The lines of a text, or the prompts of a built-in data set.
@@ -182,7 +172,7 @@ struct TokenizeCommand {
 };
 
 ExitCode tokenize_command(const TokenizeCommand& command) {
-  const auto tokenizer = Tokenizer::load(tokenizer_path(command.tokenizer), {.pre = command.pre});
+  const auto tokenizer = Tokenizer::load(model_path("--tokenizer", command.tokenizer), {.pre = command.pre});
   if (command.corpus) fmt::print("{}", corpus_header(vocabulary_id(*tokenizer)));
   for (const std::string& record : records_of(command.file))
     fmt::print("{}\n", fmt::join(tokenizer->encode(record), " "));

@@ -157,11 +157,12 @@ bool verify_case(const GoldenCase& golden, const VerifyModelCommand& command, En
 
 /// Throws Error(model_file) when there is no golden, or it does not belong to this checkpoint.
 ExitCode verify_model_command(const VerifyModelCommand& command) {
-  const bool is_gguf = is_gguf_path(command.model);
-  if (!is_gguf && !std::filesystem::is_directory(command.model))
-    fail(ExitCode::model_file, "{}: no such folder", command.model.string());
+  const std::filesystem::path named = model_path("dir", command.model.string());
+  const bool is_gguf = is_gguf_path(named);
+  if (!is_gguf && !std::filesystem::is_directory(named))
+    fail(ExitCode::model_file, "{}: no such folder", named.string());
   // A link to a .gguf file may lead to one of another name (a Hugging Face cache): its own name says what it is.
-  const auto model = is_gguf ? std::filesystem::absolute(command.model) : std::filesystem::canonical(command.model);
+  const auto model = is_gguf ? std::filesystem::absolute(named) : std::filesystem::canonical(named);
   const std::filesystem::path file = command.golden.empty() ? find_golden(model) : command.golden;
   const std::vector<GoldenCase> cases = read_goldens(file, (is_gguf ? model.stem() : model.filename()).string());
 
@@ -221,7 +222,7 @@ ExitCode self_test_command(const std::string& device, int clean_runs) {
 void add_verify_commands(const Command& program) {
   const auto verify = std::make_shared<VerifyModelCommand>();
   program.below("verify-model", "compare a checkpoint with the golden.json beside it")
-      .option("dir", &verify->model, "checkpoint folder or .gguf file", {.required = true})
+      .option("dir", &verify->model, "builtin:NAME, a checkpoint folder or a .gguf file", {.required = true})
       .option("--golden", &verify->golden, "reference file, if not beside the checkpoint")
       .option("--tp", &verify->tp, "tensor-parallel ranks", {.shown = true, .least = 1, .most = 64})
       .option("--pp", &verify->pp, "pipeline stages", {.shown = true, .least = 1, .most = 64})

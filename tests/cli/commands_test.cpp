@@ -48,6 +48,14 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+TEST(VerifyModel, TakesWhatIsBuiltIn) {
+  const ProcessResult result =
+      runexp({"verify-model", "builtin:draft-600k", "--golden", "tests/data/models_golden.json"});
+  EXPECT_EQ(result.exit_code, 0) << described(result);
+  EXPECT_TRUE(holds(result.out, "draft-600k: pass")) << result.out;
+  expect_failure(runexp({"verify-model", "builtin:draft-600"}), 2, {"builtin:draft-600"});
+}
+
 TEST(VerifyModel, AHeadCountThatTpDoesNotDivideNamesTheSizes) {
   expect_failure(runexp({"verify-model", "tests/data/llama-linear-rope-bias", "--tp", "4"}), 2,
                  {"num_attention_heads 6", "tp 4", "use tp 1, 2, 3"});
