@@ -90,6 +90,22 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
   EXPECT_EQ(row["baseline_apart_s"], 7500.0);
 }
 
+TEST(Pairing, CellsMeasuredApartShowNothingWhereOneWasDisturbed) {
+  CellResult base = plain(kSlow), cell = ngram(3, kFast);
+  measure(base, cell, /*by_turns=*/false, 60);
+  const auto outcome_and_claims = [](const RunResult& run) {
+    const RunSummary summary = summarize(run);
+    const VerdictView view(run, summary);
+    return std::pair(summary.cells[1].outcome, view.claim(ClaimKind::over_plain, summary.cells[1])->shown);
+  };
+  EXPECT_EQ(outcome_and_claims(run_of({base, cell})), std::pair(Outcome::faster, Outcome::faster));
+  const auto nothing = std::pair(Outcome::inconclusive, Outcome::inconclusive);
+  EXPECT_EQ(outcome_and_claims(run_of({base, test::disturbed(cell)})), nothing);
+  EXPECT_EQ(outcome_and_claims(run_of({test::disturbed(base), cell})), nothing);
+  measure(base, cell, /*by_turns=*/true, 0);
+  EXPECT_EQ(outcome_and_claims(run_of({base, test::disturbed(cell)})).first, Outcome::faster) << "pairs cancel drift";
+}
+
 // Whatever the time between them: two blocks one after the other are no pairs.
 TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
   CellResult base = plain(kSlow), cell = placed(plain(kFast), 2, 1);

@@ -24,16 +24,19 @@ const std::optional<RatioInterval>& deciding_ratio(const CellSummary& s) {
 void add_over(const VerdictView& view, const ClaimKind& kind, const CellSummary& s, const CellSummary* over,
               std::vector<Claim>& claims) {
   if (!over || (s.open_loop && &kind != &ClaimKind::over_baseline)) return;
-  const std::optional<RatioInterval> ratio = over == view.baseline_of(s) ? deciding_ratio(s) : view.rate_over(s, *over);
+  std::optional<RatioInterval> ratio = over == view.baseline_of(s) ? deciding_ratio(s) : view.rate_over(s, *over);
   if (!ratio) return;
+  const std::optional<double> far_apart_s = view.far_apart_s(s, *over);
+  const bool is_drift = may_be_drift(s, *over, far_apart_s.has_value());
+  if (is_drift) ratio->p_value.reset();
   const CellResult &cell = view.cell(s), &other = view.cell(*over);
   claims.push_back({.kind = &kind,
                     .cell = &s,
                     .over = over,
                     .ratio = *ratio,
                     .decode = decode_ratio(cell, other, pairing_of(cell, other)),
-                    .outcome = outcome_of(*ratio),
-                    .far_apart_s = view.far_apart_s(s, *over)});
+                    .outcome = is_drift ? Outcome::inconclusive : outcome_of(*ratio),
+                    .far_apart_s = far_apart_s});
 }
 
 int num_ranks(const CellResult& cell) { return cell.axes.tp * cell.axes.pp; }
@@ -227,7 +230,7 @@ std::vector<Claim> make_claims(const VerdictView& view) {
 void conclude_rows(RunSummary& summary) {
   for (CellSummary& s : summary.cells) {
     if (const std::optional<RatioInterval>& ratio = deciding_ratio(s); ratio && s.outcome != Outcome::baseline)
-      s.outcome = outcome_of(*ratio);
+      s.outcome = s.baseline_drifts ? Outcome::inconclusive : outcome_of(*ratio);
   }
 }
 

@@ -153,6 +153,7 @@ void compare_with_baseline(const CellResult& cell, const CellResult& baseline, c
   }
   out.baseline_apart_s = measured_earlier_s(baseline, cell);
   out.baseline_far = is_far_apart(out.baseline_apart_s, out.pairing, std::min(out.repetitions, base.repetitions));
+  out.baseline_drifts = may_be_drift(out, base, out.baseline_far);
   out.break_even_acceptance_length = break_even_length(out, base);
   if (const std::optional<SpeculationBounds> bounds = speculation_bounds(out, base)) {
     if (!out.open_loop) out.speedup_bound = bounds->whole;
@@ -193,6 +194,10 @@ std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResu
 bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions) {
   if (!apart_s) return false;
   return pairing == Pairing::none || (repetitions == 1 && std::fabs(*apart_s) >= kFarApart_s);
+}
+
+bool may_be_drift(const CellSummary& a, const CellSummary& b, bool are_far_apart) {
+  return are_far_apart && !(a.noise.empty() && b.noise.empty());
 }
 
 std::vector<std::string> devices_used(const RunResult& run) {

@@ -35,6 +35,7 @@ struct CellSummary {
   Pairing pairing = Pairing::by_repetition;                   // with the baseline
   std::optional<double> baseline_apart_s;                     // measured_earlier_s
   bool baseline_far = false;                                  // is_far_apart
+  bool baseline_drifts = false;                               // may_be_drift
   std::optional<double> break_even_acceptance_length;         // over the baseline: break_even_length
   std::optional<double> mean_acceptance_length, draft_acceptance_rate;
   std::vector<double> acceptance_per_position, acceptance_per_position_conditional;  // [k]; NaN: none reached it
@@ -173,6 +174,8 @@ std::optional<RatioInterval> decode_ratio(const CellResult& cell, const CellResu
 /// Whether the time between a cell and its reference (measured_earlier_s) is to be told: they were not measured by
 /// turns nor in halves, or there is a single repetition and they are kFarApart_s or more apart.
 bool is_far_apart(std::optional<double> apart_s, Pairing pairing, int repetitions);
+/// Whether a ratio of cells measured far apart, one of them disturbed, may show the machine: then it shows nothing.
+bool may_be_drift(const CellSummary& a, const CellSummary& b, bool are_far_apart);
 
 /// Whether the cell measures a bound: it drafts from what an earlier pass has shown, which no server knows.
 bool is_bound(const CellResult& cell);
