@@ -1,5 +1,6 @@
 #include "kernels/math/divisor.h"
 
+#include <climits>
 #include <gtest/gtest.h>
 
 namespace paceline::math {
@@ -14,6 +15,11 @@ TEST(Divisor, QuotientsAreThoseOfDivisions) {
     for (int64_t multiple = d; multiple < limit; multiple += multiple / 3 + d)
       for (const int64_t near : {multiple / d * d - 1, multiple / d * d}) check(int(near));
     for (int64_t number = limit - 2 * d < 0 ? 0 : limit - 2 * d; number < limit; ++number) check(int(number));
+  }
+  for (int bits = 0; bits < 31; ++bits) {
+    const Divisor divisor(1 << bits);
+    for (const int number : {0, 1, (1 << bits) - 1, 1 << bits, INT_MAX - 1, INT_MAX})
+      ASSERT_EQ(divisor.quotient(number), number >> bits) << number << " >> " << bits;
   }
 }
 
