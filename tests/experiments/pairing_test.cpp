@@ -93,6 +93,18 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
 TEST(Pairing, CellsMeasuredApartShowNothingWhereOneWasDisturbed) {
   CellResult base = plain(kSlow), cell = ngram(3, kFast);
   measure(base, cell, /*by_turns=*/false, 60);
+  for (CellResult* const each : {&base, &cell})
+    for (RepetitionResult& r : each->repetitions) {
+      r.requests.push_back(r.requests.front());
+      r.requests.back().category = "other";
+    }
+  const auto num_shown = [](const RunResult& run) {
+    const RunSummary summary = summarize(run);
+    const VerdictView view(run, summary);
+    return std::ranges::count_if(view.claims(), [](const Claim& c) { return c.outcome != Outcome::inconclusive; });
+  };
+  EXPECT_EQ(num_shown(run_of({base, cell})), 4) << "over the baseline and the plain twin, and of two categories";
+  EXPECT_EQ(num_shown(run_of({base, test::disturbed(cell)})), 0);
   const auto outcome_and_claims = [](const RunResult& run) {
     const RunSummary summary = summarize(run);
     const VerdictView view(run, summary);

@@ -24,19 +24,16 @@ const std::optional<RatioInterval>& deciding_ratio(const CellSummary& s) {
 void add_over(const VerdictView& view, const ClaimKind& kind, const CellSummary& s, const CellSummary* over,
               std::vector<Claim>& claims) {
   if (!over || (s.open_loop && &kind != &ClaimKind::over_baseline)) return;
-  std::optional<RatioInterval> ratio = over == view.baseline_of(s) ? deciding_ratio(s) : view.rate_over(s, *over);
+  const std::optional<RatioInterval> ratio = over == view.baseline_of(s) ? deciding_ratio(s) : view.rate_over(s, *over);
   if (!ratio) return;
-  const std::optional<double> far_apart_s = view.far_apart_s(s, *over);
-  const bool is_drift = may_be_drift(s, *over, far_apart_s.has_value());
-  if (is_drift) ratio->p_value.reset();
   const CellResult &cell = view.cell(s), &other = view.cell(*over);
   claims.push_back({.kind = &kind,
                     .cell = &s,
                     .over = over,
                     .ratio = *ratio,
                     .decode = decode_ratio(cell, other, pairing_of(cell, other)),
-                    .outcome = is_drift ? Outcome::inconclusive : outcome_of(*ratio),
-                    .far_apart_s = far_apart_s});
+                    .outcome = outcome_of(*ratio),
+                    .far_apart_s = view.far_apart_s(s, *over)});
 }
 
 int num_ranks(const CellResult& cell) { return cell.axes.tp * cell.axes.pp; }
@@ -223,6 +220,9 @@ std::vector<Claim> make_claims(const VerdictView& view) {
   std::vector<Claim> claims;
   for (const ClaimKind* const kind : kKinds)
     for (const CellSummary& s : view.summary().cells) kind->add(view, s, claims);
+  for (Claim& claim : claims)
+    if (may_be_drift(*claim.cell, *claim.over, view.far_apart_s(*claim.cell, *claim.over).has_value()))
+      claim.outcome = Outcome::inconclusive, claim.ratio.p_value.reset();
   judge(claims);
   return claims;
 }
