@@ -8,10 +8,9 @@
 // the weights before the predecessor ends. What a block has summed of a tile that is left over lies in memory at the
 // place of its first chunk, but for rows that it keeps and finishes itself; a block that has put all of its own there
 // says so, warp by warp, and waits only then, for the others that share the tile. Each of them finishes some of the
-// rows: it adds all sums as the tree wants. (One
-// block that finished the tile for all took three times as long.) The first warpgroup has the first eight outputs of
-// each tile of 16, the second one the others: so their matrices lie evenly spaced, as wgmma wants them, and of a gated
-// product a warp has a gate and what it gates.
+// rows: it adds all sums as the tree wants. (One block that finished the tile for all took three times as long.) The
+// first warpgroup has the first eight outputs of each tile of 16, the second one the others: so their matrices lie
+// evenly spaced, as wgmma wants them, and of a gated product a warp has a gate and what it gates.
 //
 // Small blocks of straight code and no spilled registers: at 128 rows shared memory leaves the L1 next to nothing, and
 // with spills in a chunk's addition the product took three times as long. What a block does once, before its first

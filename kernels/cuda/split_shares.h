@@ -15,8 +15,8 @@
 
 namespace paceline::cuda {
 
-/// Chunks of a piece, at most: a piece is one chunk, or 2 or 4 whose sum is a subtree of the tile's. Of fewer than a
-/// tile's, as half of those wait where a block keeps what it finishes itself.
+/// Chunks of a piece, at most: a piece is one chunk, or 2 or 4 whose sum is a subtree of the tile's. Fewer than a whole
+/// tile's: half of that waits where a block keeps rows of its last piece.
 inline constexpr int kMostPieceChunks = 4;
 static_assert(kMostPieceChunks < kStrictChunks);
 
