@@ -48,6 +48,16 @@ timed() {  # timed NAME COMMAND...: runs it and notes its minutes
   return $status
 }
 
+part_failed() {  # part_failed NAME LOG: a part without a test to name; what its log says is printed with the failed tests
+  failed=$((failed + 1))
+  {
+    echo
+    echo "failed: $1"
+    grep -aE 'error|compile|FAILED|FOUND' "$2" | head -n 20
+    tail -n 20 "$2"
+  } >>build/failures.txt
+}
+
 run_tests() {  # run_tests PRESET[/PART] CTEST_OPTIONS...: adds to the counts
   local preset="${1%/*}" name="${1/\//-}" junit counts log
   shift
@@ -56,9 +66,7 @@ run_tests() {  # run_tests PRESET[/PART] CTEST_OPTIONS...: adds to the counts
   (cd "build/$preset" && ctest -j "$jobs" --output-on-failure --output-junit "$junit" "$@" >"$log" 2>&1)
   # ctest runs all tests where it cannot read an expression.
   if [ ! -s "$junit" ] || grep -q 'RegularExpression::compile' "$log"; then
-    grep -h 'RegularExpression::compile' "$log" >&2
-    tail -n 20 "$log" >&2
-    failed=$((failed + 1))
+    part_failed "$name tests" "$log"
     return
   fi
   # What each failed test printed, at most 60 lines of it.
@@ -74,6 +82,10 @@ run_tests() {  # run_tests PRESET[/PART] CTEST_OPTIONS...: adds to the counts
   passed=$((passed + total - bad - left - off))
   grep -E '\*\*\*Skipped' "$log" | sed -E "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*/$preset \1/" >>build/skips.txt
   sed -nE "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 $preset \1/p" "$log" >>build/durations.txt
+}
+
+fuzz_targets() {
+  tests/fuzz/run.sh "$fuzz_seconds" 2>&1 | tee build/fuzz-targets.log
 }
 
 [ -n "$tokens" ] && export PACELINE_MATRIX_TOKENS="$tokens"
@@ -99,7 +111,7 @@ if [ "$all" -eq 1 ]; then
     # Of the whole program what meets damaged files and sudden ends; the rest runs the same code on sound input.
     timed "asan cli tests" run_tests asan/cli -L '^test_cli$' -R '(^|/)(Bad|MemoryFault|Resume)'
   else
-    failed=$((failed + 1))
+    part_failed "asan build" build/asan.log
   fi
   # Threads run in the thread pool, the ranks and all that runs over them.
   tsan_targets=(test_kernels_cpu test_engine_comm test_engine_core test_engine_transformer test_engine_serve
@@ -117,16 +129,16 @@ if [ "$all" -eq 1 ]; then
     threads+='|TreeLossless.*tp2_pp2_nodes8|Eagle3Lossless.*/tree_tp2_prefixes_swapped'
     TSAN_OPTIONS=halt_on_error=1 timed "tsan tests" run_tests tsan -L "^(${label})\$" -R "$threads"
   else
-    failed=$((failed + 1))
+    part_failed "tsan build" build/tsan.log
   fi
-  timed "fuzz targets" tests/fuzz/run.sh "$fuzz_seconds" || failed=$((failed + 1))
+  timed "fuzz targets" fuzz_targets || part_failed "fuzz targets" build/fuzz-targets.log
   # A GPU is not needed to compile for one; tests/gpu.sh runs what needs it.
   if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     # Code for one architecture, and the front end for the oldest: the three of a release take three times as long. Two
     # programs link all that knows of CUDA and NCCL; experiments/ does not.
     cuda_arguments="-DCMAKE_UNITY_BUILD=ON -DCMAKE_CUDA_ARCHITECTURES=80-virtual;90a-real"
     CMAKE_ARGUMENTS=$cuda_arguments timed "cuda build" experiments/build.sh cuda test_kernels test_engine_comm ||
-      failed=$((failed + 1))
+      part_failed "cuda build" build/cuda.log
   fi
 fi
 
