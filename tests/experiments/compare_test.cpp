@@ -124,6 +124,25 @@ TEST(Compare, NoiseAndTooFewRepetitionsAreInconclusive) {
   EXPECT_EQ(change_text(Metric::output_tok_s, single.cells[0].runs[1].changes[0]), "inconclusive (needs n >= 7)");
 }
 
+TEST(Compare, DisturbedTimesShowNothingAndTokensStillDo) {
+  for (const size_t disturbed : {0, 1}) {
+    std::vector<RunResult> runs = two_runs(7);
+    scale_times(runs[1].cells[0], 1.5);
+    runs[disturbed].cells[0].repetitions[2].disturbance = Disturbance{.wall_s = 1, .cores = 2, .foreign_cpu_s = 1.5};
+    const RunComparison comparison = compare_runs(runs);
+    const CellSide& side = comparison.cells[0].runs[1];
+    for (const Metric metric : {Metric::output_tok_s, Metric::decode_tok_s, Metric::ttft_ms, Metric::tpot_ms}) {
+      const MetricChange& change = side.changes[size_t(metric)];
+      EXPECT_EQ(change.change, Change::inconclusive) << to_string(metric);
+      EXPECT_FALSE(change.adjusted_p) << to_string(metric);
+      EXPECT_EQ(change_text(metric, change), "inconclusive (disturbed)");
+    }
+    EXPECT_EQ(side.changes[size_t(Metric::steps)].change, Change::same);
+    EXPECT_TRUE(side.same_tokens());
+    EXPECT_EQ(rate_change(comparison, 1), Change::same);
+  }
+}
+
 TEST(Compare, HolmKeepsManyCellsFromCryingWolf) {
   // Cells of pure noise: at 5 % each, some of 28 would be called; in the family of all, hardly ever one.
   int alarms = 0;

@@ -151,6 +151,7 @@ void compare_with_first(const CellResult& first, const CellResult& other, double
 
 Change judged(Metric metric, const MetricChange& change, double min_effect) {
   if (!change.test) return Change::none;
+  if (change.may_be_drift) return Change::inconclusive;
   const RatioTest& test = *change.test;
   const auto direction = [&] {
     return (test.ratio > 1) == row_of(metric).larger_is_better ? Change::better : Change::worse;
@@ -167,7 +168,8 @@ void judge(RunComparison& out, size_t run, Metric metric) {
   std::vector<double> p_values;
   for (CellRow& row : out.cells) {
     MetricChange& change = row.runs[run].changes[size_t(metric)];
-    if (!change.test || !change.test->p_value) continue;
+    change.may_be_drift = row_of(metric).is_timed && (row.runs[0].noisy || row.runs[run].noisy);
+    if (!change.test || !change.test->p_value || change.may_be_drift) continue;
     family.push_back(&change);
     p_values.push_back(*change.test->p_value);
   }
@@ -176,7 +178,7 @@ void judge(RunComparison& out, size_t run, Metric metric) {
   for (CellRow& row : out.cells) {
     MetricChange& change = row.runs[run].changes[size_t(metric)];
     change.change = judged(metric, change, out.options.min_effect);
-    if (change.change != Change::inconclusive) change.repetitions_needed.reset();
+    if (change.change != Change::inconclusive || change.may_be_drift) change.repetitions_needed.reset();
   }
 }
 

@@ -45,7 +45,7 @@ enum class Change : uint8_t {
   better,        // Holm-adjusted p < 0.05 over the cells, and the ratio beyond the least effect
   worse,         //
   same,          // the whole 95 % interval within the least effect; steps: equal
-  inconclusive,  // neither
+  inconclusive,  // neither, or may_be_drift
 };
 /// In the metric's own word: "faster", "slower" for times and rates, "longer", "shorter" for acceptance lengths,
 /// "fewer", "more" for steps; "same", "inconclusive", "–".
@@ -53,9 +53,10 @@ const char* change_word(Metric metric, Change change);
 
 /// The other run's value over the first's.
 struct MetricChange {
-  std::optional<RatioTest> test;          // steps: a ratio without interval
-  std::optional<double> adjusted_p;       // holm_adjusted over the cells that have the metric in both runs
-  std::optional<int> repetitions_needed;  // where times are inconclusive; no value: no number of them below 1,000
+  std::optional<RatioTest> test;     // steps: a ratio without interval
+  bool may_be_drift = false;         // a time, and a side was disturbed: runs are apart (as may_be_drift, summary.h)
+  std::optional<double> adjusted_p;  // holm_adjusted over the cells that have the metric in both runs, without drift
+  std::optional<int> repetitions_needed;  // where times are inconclusive, if not for drift; none: over 1,000
   Change change = Change::none;
 };
 

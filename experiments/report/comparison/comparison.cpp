@@ -137,8 +137,7 @@ Table changes_table(const RunComparison& comparison, size_t run) {
       if (metric != Metric::output_tok_s) cells.push_back(word_cell(short_text(metric, other.changes[size_t(metric)])));
     cells.push_back(word_cell(other.same_tokens() ? "same" : "DIFFER"));
     cells.push_back(word_cell(change_text(Metric::output_tok_s, change) +
-                              (first.rankable && other.rankable ? "" : ", not ranked") +
-                              (first.noisy || other.noisy ? ", disturbed" : "")));
+                              (first.rankable && other.rankable ? "" : ", not ranked")));
     table.rows.push_back({.cells = std::move(cells)});
   }
   return table;
@@ -174,7 +173,7 @@ Sheet sheet_of(const RunComparison& comparison) {
   sheet.notes = {
       fmt::format(
           "faster, slower: Holm-adjusted p < 0.05 over the cells and a change of {0:g} % or more; same: the 95 % "
-          "interval lies within {0:g} %; ?: inconclusive.",
+          "interval lies within {0:g} %; ?: inconclusive, as are times where something disturbed a side.",
           comparison.options.min_effect * 100),
       "Times: Welch's t on logs over repetitions, which are not paired, as the runs are separate processes; AL: "
       "bootstrap-t over requests.",
@@ -190,6 +189,7 @@ std::string run_letter(size_t run) { return run < 26 ? std::string(1, char('A' +
 std::string change_text(Metric metric, const MetricChange& change) {
   const std::string word = change_word(metric, change.change);
   if (change.change != Change::inconclusive || metric == Metric::acceptance_length) return word;
+  if (change.may_be_drift) return word + " (disturbed)";
   if (change.repetitions_needed) return fmt::format("{} (needs n >= {})", word, *change.repetitions_needed);
   const bool no_spread = change.test && !change.test->low;
   return no_spread ? fmt::format("{} (needs n >= {})", word, kFewestRepetitions) : word + " (too noisy)";
