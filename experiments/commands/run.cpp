@@ -89,23 +89,33 @@ ExitCode execute_run(const RunCommand& command, const SupervisedTask& task, cons
       progress->message("warning: " + other);
   }
   const bool is_supervised = bool(task.tell_wants_new_process);
-  RunOutcome outcome =
-      run_experiment(loaded, *progress,
-                     {.results_root = command.results_root,
-                      .argv = command.argv,
-                      .interrupts = num_interrupts,
-                      .pauses = num_pauses,
-                      .resume = std::move(resume),
-                      .after_device_error = is_supervised ? AfterDeviceError::new_process : AfterDeviceError::new_ranks,
-                      .on_folder = task.tell_folder});
+  const auto resume_command_of = [&](const std::filesystem::path& folder) {
+    return reproduce_command({.argv = {"runexp", "resume", name_of_run(command.results_root, folder)}});
+  };
+  std::filesystem::path made;
+  const RunOptions options = {
+      .results_root = command.results_root,
+      .argv = command.argv,
+      .interrupts = num_interrupts,
+      .pauses = num_pauses,
+      .resume = std::move(resume),
+      .after_device_error = is_supervised ? AfterDeviceError::new_process : AfterDeviceError::new_ranks,
+      .on_folder = [&](const std::filesystem::path& folder) { task.tell_folder(made = folder); }};
+  RunOutcome outcome = [&] {
+    try {
+      return run_experiment(loaded, *progress, options);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::store || made.empty()) throw;
+      fail(ExitCode::store, "{}; continue with: {}", error.what(), resume_command_of(made));
+    }
+  }();
   if (outcome.wants_new_process) {
     task.tell_wants_new_process();
     return outcome.exit_code;
   }
   const ExitCode code = outcome.exit_code == ExitCode::interrupted ? interrupt_exit_code() : outcome.exit_code;
   const std::string show = show_command(command.results_root, outcome.result.folder);
-  const std::string resume_it =
-      reproduce_command({.argv = {"runexp", "resume", name_of_run(command.results_root, outcome.result.folder)}});
+  const std::string resume_it = resume_command_of(outcome.result.folder);
   const auto say_what_is_missing = [&outcome, &resume_it] {
     if (outcome.store_error.empty()) return;
     std::fputs(fmt::format("runexp: error: {}; what was measured is in the journal: {} writes the rest\n",

@@ -194,6 +194,9 @@ TEST_F(Resume, AFullDiskEndsTheRunAndWhatWasFinishedStays) {
     const ProcessResult broken = run_with(resumable_args(workspace), {"PACELINE_FAIL=" + fault});
     ASSERT_EQ(broken.exit_code, 6) << described(broken);
     EXPECT_TRUE(holds(broken.err, "--results")) << broken.err;
+    if (!only_run(workspace).empty()) {
+      EXPECT_TRUE(holds(broken.err, "runexp resume " + only_run(workspace).string())) << broken.err;
+    }
     if (fault.starts_with("symlink")) {  // the last thing that is written: all was measured
       EXPECT_TRUE(holds(broken.out, "3 cells: 3 done")) << broken.out;
       EXPECT_FALSE(holds(broken.out, "report  ")) << broken.out;
