@@ -196,6 +196,8 @@ ExitCode run_gates(const RegressCommand& command, const LoadedConfig& loaded, Ga
         report.error = "the results store refused: exit code 6; the log says why";
         write_forms(command, report);
       }
+      if (end.folder)  // the run has said how it goes on, as under `runexp run`
+        std::fputs("runexp: the gate has judged nothing: resume finishes this run, regress starts another\n", stderr);
       return end.code;
     }
     run = read_run(*end.folder);

@@ -12,9 +12,9 @@ namespace {
 /// A run of many repetitions, or of one that takes long; sure to be under way when `ready` has returned.
 class LongRun {
  public:
-  LongRun(const std::vector<std::string>& more, const std::string& reached) {
+  LongRun(const std::vector<std::string>& more, const std::string& reached, const std::string& command = "run") {
     std::vector<std::string> args = {
-        "run", workspace.config().string(), "--results", workspace.results().string(), "--ui", "plain"};
+        command, workspace.config().string(), "--results", workspace.results().string(), "--ui", "plain"};
     args.insert(args.end(), more.begin(), more.end());
     process_.emplace(
         runexp_argv(args),
@@ -109,6 +109,20 @@ TEST(Interrupt, OnceFinishesThePassAndWritesTheSummary) {
   EXPECT_EQ(runexp({"show", pasted}).exit_code, 0) << pasted;
   expect_interrupted(run);
   expect_one_story(run, result.out);
+}
+
+TEST(Interrupt, AGateSaysThatItJudgedNothing) {
+  const Workspace earlier;
+  const std::string baseline = (earlier.folder() / "baseline.json").string();
+  const ProcessResult written = runexp({"regress", earlier.config().string(), "--update-baseline", "--baseline",
+                                        baseline, "--results", earlier.results().string()});
+  ASSERT_EQ(written.exit_code, 0) << described(written);
+  LongRun run({"--set", "measure.repetitions=10000", "--baseline", baseline}, " s pass ", "regress");
+  ASSERT_TRUE(run.process().running());
+  run.process().send(SIGINT);
+  const ProcessResult result = run.process().finish();
+  EXPECT_EQ(result.exit_code, 130) << described(result);
+  EXPECT_TRUE(holds(result.err, "the gate has judged nothing")) << result.err;
 }
 
 TEST(Interrupt, TwiceStopsNow) {
