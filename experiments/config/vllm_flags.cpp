@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "engine/util/suggest.h"
 #include "experiments/config/file/tree.h"
 #include "experiments/config/keys/schema.h"
 #include "experiments/config/view.h"
@@ -147,7 +148,7 @@ class Importer {
 
  private:
   void note(const std::string& what, const std::string& why) { result_.notes.push_back(what + ": " + why); }
-  /// more: who else there is, or nothing.
+  /// more: what is near or who else there is, or nothing.
   void note_unsupported(const std::string& what, const std::string& more = "") {
     note(what, "no key here" + more);
     result_.unsupported.push_back(what);
@@ -196,7 +197,7 @@ class Importer {
     if (!value && is_value(next_)) value = words_[next_++];
     const bool is_known = is_whole_config || (key && !is_off);
     if (!is_known)
-      note_unsupported(flag + (value ? " " + *value : ""));
+      note_unsupported(flag + (value ? " " + *value : ""), did_you_mean(flag, vllm_flag_names()));
     else if (!value)
       diagnostics_.add(flag_origin(flag, flag), "expected a value behind this flag");
     else if (is_whole_config)

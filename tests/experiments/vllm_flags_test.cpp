@@ -229,6 +229,8 @@ TEST(VllmFlags, HowDraftsAreDrawnAndJudged) {
 
 TEST(VllmFlags, WhatHasNoKeyIsANoteWithItsValue) {
   EXPECT_TRUE(notes_hold("--port 8000", "--port 8000: no key here"));
+  EXPECT_TRUE(notes_hold("--tensor-paralel-size 2",
+                         "--tensor-paralel-size 2: no key here (did you mean \"--tensor-parallel-size\"?)"));
   EXPECT_TRUE(notes_hold("--trust-remote-code --seed 1", "--trust-remote-code: no key here"));
   EXPECT_TRUE(notes_hold("--rope-theta=-1", "--rope-theta -1: no key here"));
   EXPECT_TRUE(notes_hold("--some-new-thing 3 --seed 1", "--some-new-thing 3: no key here"));
