@@ -92,14 +92,17 @@ std::vector<std::string> names_below(const CLI::App& app) {
   return names;
 }
 
-/// "--pairs: 1 required INT missing" and "runs: At least 2 required but received 1" as we say it; other texts as they
-/// are.
+/// "--pairs: 1 required INT missing", "--only: At Most 1 required but received 2" and "runs: At least 2 required but
+/// received 1" as we say it; other texts as they are.
 std::string in_our_words(const std::string& complaint) {
   const size_t colon = complaint.find(": ");
   if (colon == std::string::npos) return complaint;
   const std::string name = complaint.substr(0, colon), rest = complaint.substr(colon + 2);
   if (rest.starts_with("1 required ") && rest.ends_with(" missing")) return name + ": expected a value behind it";
-  int least = 0, found = 0;
+  int most = 0, least = 0, found = 0;
+  if (std::sscanf(rest.c_str(), "At Most %d required but received %d", &most, &found) == 2)
+    return fmt::format("{}: expected {}, found {}", name, most == 1 ? "it once" : fmt::format("at most {}", most),
+                       found);
   if (std::sscanf(rest.c_str(), "At least %d required but received %d", &least, &found) == 2)
     return fmt::format("{}: expected at least {}, found {}", name, least, found);
   return complaint;

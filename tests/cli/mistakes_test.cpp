@@ -220,6 +220,7 @@ std::vector<BadInput> hints() {
        2,
        {"--profile: expected a value behind it; see runexp run --help"}},
       {"number_without_value", {"regress", "x.json", "--pairs"}, 2, {"--pairs: expected a value behind it"}},
+      {"option_twice", {"plan", "x.json", "--only", "a", "--only", "b"}, 2, {"--only: expected it once, found 2"}},
       {"one_run_of_two", {"compare", "a"}, 2, {"runs: expected at least 2, found 1"}},
       {"an_experiment_to_resume",
        {"resume", "configs/ngram_tp2.json"},
