@@ -148,8 +148,10 @@ json line_of(const std::string& reference, const std::filesystem::path& folder) 
                  {"note", labels.note}});
   } catch (const Error& error) {  // one damaged run does not hide the others
     line["note"] = error.what();
-  } catch (const json::exception& error) {
-    line["note"] = json_error_text(error.what());
+  } catch (const json::exception&) {
+    line["note"] =
+        fmt::format("a value in manifest.json or summary.json is of the wrong kind; runexp show {} reads the journal",
+                    folder.string());
   }
   return line;
 }

@@ -102,6 +102,10 @@ TEST_F(Runs, TheListShowsTheFastestOfTheGainsThatAreShown) {
   summary["valid"] = false;
   write_file(folder / "summary.json", summary.dump());
   EXPECT_EQ(json::parse(list("--json")).at(0).at("best_speedup_shown"), false);
+  write_file(folder / "summary.json", R"({"cells": [1, 2]})");
+  EXPECT_TRUE(
+      holds(json::parse(list("--json")).at(0).at("note").get<std::string>(), "is of the wrong kind; runexp show"));
+  write_file(folder / "summary.json", summary.dump());
   // A cell without all its repetitions is not done.
   json manifest = json::parse(read_file(folder / "manifest.json"));
   manifest["num_partial"] = manifest.at("num_done");
