@@ -3,6 +3,7 @@
 #include "tests/kernels/backend_ops.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numbers>
 
@@ -54,6 +55,32 @@ TEST_P(BackendOps, GemmMatchesFloat64) {
             << dtype_name(dtype) << " m " << s.m << " n " << s.n << " k " << s.k << " bias " << with_bias;
         in.read();
       }
+    }
+  }
+}
+
+/// Whatever bits it has, and each time anew.
+TEST_P(BackendOps, ANanReachesItsRowAndItsColumnAlone) {
+  const int n = 330, k = 1100, bad_row = 3, nan_column = 40, infinite_column = 50;
+  for (const uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7f800001u}) {
+    StoredMatrix w(n, k, DType::bf16, 1);
+    w.set(nan_column, 1000, std::bit_cast<float>(bits));
+    w.set(infinite_column, 5, INFINITY), w.set(infinite_column, k - 5, -INFINITY);
+    const HostWeight part = w.host();
+    const Weight packed = backend().pack({&part, 1}, {});
+    for (const int m : {5, 20, 40, 70, 100, 200}) {
+      std::vector<float> x = random_values(size_t(m * k), 2);
+      x[size_t(bad_row * k + 17)] = std::bit_cast<float>(bits);
+      GuardedRows in(backend(), m, k, x), out(backend(), m, n);
+      for (int time = 0; time < 3; ++time) backend().gemm({.x = in.view(), .w = packed.get(), .y = out.view()});
+      const std::vector<float> y = out.read();
+      for (int i = 0; i < m; ++i)
+        for (int j = 0; j < n; ++j) {
+          const float value = y[size_t(i * n + j)];
+          const bool is_bad = i == bad_row || j == nan_column;
+          EXPECT_EQ(std::isfinite(value), !is_bad && j != infinite_column) << m << " " << i << " " << j;
+          EXPECT_TRUE(!is_bad || std::isnan(value)) << m << " " << i << " " << j;
+        }
     }
   }
 }
