@@ -9,15 +9,21 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 seconds=${1:-10}
 experiments/build.sh fuzz fuzzers || exit 1
 fuzz() {  # fuzz NAME: one target; its line is printed once it has ended
-  local name=$1 found=build/fuzz/found/$1 corpus=build/fuzz/corpus/$1
+  local name=$1 found=build/fuzz/found/$1 corpus=build/fuzz/corpus/$1 log=build/fuzz/$1.log input
   mkdir -p "$found" "$corpus"
   if build/fuzz/"$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
-    -artifact_prefix="$found/" "$corpus" "tests/fuzz/seeds/${name%_fuzz}" >"build/fuzz/$name.log" 2>&1; then
-    printf '%-22s %8s inputs, nothing found\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$name.log")"
+    -artifact_prefix="$found/" "$corpus" "tests/fuzz/seeds/${name%_fuzz}" >"$log" 2>&1; then
+    printf '%-22s %8s inputs, nothing found\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")"
     return 0
   fi
-  printf '%-22s FOUND: %s\n%s\n' "$name" "$(ls -t "$found"/* 2>/dev/null | head -n 1)" \
-    "$(grep -E 'ERROR|SUMMARY|what\(\)' "build/fuzz/$name.log" | head -n 5)"
+  input=$(sed -nE 's/.*Test unit written to //p' "$log" | tail -n 1)
+  if [[ $input == */timeout-* ]] && build/fuzz/"$name" -timeout=10 "$input" >>"$log" 2>&1; then
+    printf '%-22s nothing found; an input took 10 s once and not again: %s\n' "$name" "$input"
+    return 0
+  fi
+  printf '%-22s FOUND: %s\n' "$name" "${input:-no input}"
+  grep -E 'ERROR|SUMMARY|what\(\)' "$log" | head -n 5
+  [ -n "$input" ] && printf '%s %s\n' "base64 of it (at most 3,000 bytes):" "$(head -c 3000 "$input" | base64 -w 0)"
   return 1
 }
 export -f fuzz
