@@ -113,6 +113,29 @@ bool says_faster(std::string text) {
   return test::holds(text, "faster") || test::holds(text, "pays") || test::holds(text, "Fastest: tp1 pp1 ngram");
 }
 
+TEST(Claims, APairOfCellsIsJudgedOnce) {
+  std::mt19937 bits(11);
+  int shown = 0, open = 0;
+  for (int run_index = 0; run_index < 300; ++run_index) {
+    std::vector<CellResult> cells = {test::plain(scattered(100, 3, bits))};
+    for (const int k : {1, 2, 3, 5}) cells.push_back(test::ngram(k, scattered(k == 5 ? 112 : 109, 3, bits)));
+    const RunResult run = test::run_of(std::move(cells));
+    const RunSummary summary = summarize(run);
+    const VerdictView view(run, summary);
+    for (const Pick& pick : view.picks()) {
+      if (pick.kind != PickKind::throughput) continue;
+      for (const Claim& claim : view.claims()) {
+        if (claim.cell != &pick.best() || claim.kind == &ClaimKind::in_category) continue;
+        const bool is_listed = std::find(pick.cells.begin(), pick.cells.end(), claim.over) != pick.cells.end();
+        EXPECT_EQ(is_listed, claim.shown != Outcome::faster) << claim.kind->name << " in run " << run_index;
+        ++(is_listed ? open : shown);
+      }
+    }
+  }
+  EXPECT_GT(shown, 20);
+  EXPECT_GT(open, 20);
+}
+
 TEST(Claims, OfEqualCellsNoSentenceSaysFasterInNineteenOfTwentyRuns) {
   std::mt19937 bits(7);
   constexpr int kRuns = 1000;

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/claims/policy.h"
 #include "experiments/analysis/claims/view.h"
 
@@ -84,6 +85,14 @@ bool is_equal_by_share(const CellSummary& best, const CellSummary& other, bool h
   return other.goodput->share == best.goodput->share && ((best.open_loop && other.open_loop) || !has_interval);
 }
 
+/// What is claimed of the rates of two cells, null where nothing is: a pair is judged once.
+const Claim* rate_claim(const VerdictView& view, const CellSummary& cell, const CellSummary& over) {
+  const auto found = std::find_if(view.claims().begin(), view.claims().end(), [&](const Claim& claim) {
+    return claim.kind != &ClaimKind::in_category && claim.cell == &cell && claim.over == &over;
+  });
+  return found == view.claims().end() ? nullptr : &*found;
+}
+
 Pick pick_of(const VerdictView& view, const LoadGroup& group, const Measure& measure, const CellSummary& best) {
   Pick pick{.kind = measure.kind, .group = &group, .cells = {}, .value = measure.value(view, best)};
   std::vector<const CellSummary*> compared;
@@ -95,6 +104,9 @@ Pick pick_of(const VerdictView& view, const LoadGroup& group, const Measure& mea
     const bool has_interval = ratio && ratio->low;
     if (measure.kind == PickKind::goodput && is_equal_by_share(best, *s, has_interval)) {
       add(*s);
+    } else if (const Claim* const claim = measure.kind == PickKind::throughput ? rate_claim(view, best, *s) : nullptr;
+               claim && has_interval) {
+      if (claim->shown != Outcome::faster) add(*s);
     } else if (has_interval) {
       compared.push_back(s);
       family.push_back(*ratio);

@@ -42,8 +42,8 @@ bool may_be_beaten_by_drafts(const VerdictView& view, const Pick& pick);
 /// judged against: first of all cells by noise. REQUIRES the claims of the view.
 bool leads_by_chance(const VerdictView& view, const Pick& pick);
 
-/// By kind, in the order of the groups. The others are compared with the best one, all as one family (policy.h); one
-/// without an interval is not named.
+/// By kind, in the order of the groups. The others are compared with the best one, all as one family (policy.h), but
+/// for those that a claim sets it against; one without an interval is not named. REQUIRES the claims of the view.
 std::vector<Pick> make_picks(const VerdictView& view);
 
 /// Which of two cells a chart shows first, as of one proposer with several k: ranked ones, then of open loops those
