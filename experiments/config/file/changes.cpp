@@ -144,7 +144,20 @@ void check_variables(const LoadedConfig& loaded, const std::vector<std::string>&
   }
 }
 
-void apply_set(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
+constexpr const char* kOtherCell = "choose another cell with --cell";
+
+/// The number of rows of sweep.include where each cell is one of them and all name the key; else 0.
+size_t rows_that_decide(const LoadedConfig& loaded, const KeySpec& key) {
+  const ConfigNode *const rows = loaded.written("sweep.include"), *const axes = loaded.written("sweep.axes");
+  if (!rows || (axes && !axes->members.empty())) return 0;
+  const bool all_name_it = std::all_of(rows->items.begin(), rows->items.end(), [&](const ConfigNode& row) {
+    return std::any_of(row.members.begin(), row.members.end(),
+                       [&](const ConfigMember& member) { return find_key_or_alias(member.key) == &key; });
+  });
+  return all_name_it ? rows->items.size() : 0;
+}
+
+void apply_set(LoadedConfig& loaded, const std::string& text, bool takes_one_cell, Diagnostics& diagnostics) {
   const Argument set = read_argument("--set", text);
   ConfigNode value = argument_value(set.value, set.key, set.value_origin);
   if (!set.key) {
@@ -155,9 +168,14 @@ void apply_set(LoadedConfig& loaded, const std::string& text, Diagnostics& diagn
   Diagnostics of_value;  // comes when the value is laid over
   if (loaded.written_axis(set.key->path) &&
       (has_substitution(value) || is_deferred_expression(*set.key, value) || convert_value(*set.key, value, of_value)))
-    diagnostics.add(set.name_origin, fmt::format("\"{0}\" is an axis of the sweep, which would overrule --set: use "
-                                                 "--axis {0}={1}",
-                                                 set.name, set.value));
+    diagnostics.add(set.name_origin,
+                    fmt::format("\"{}\" is an axis of the sweep, which would overrule --set: {}", set.name,
+                                takes_one_cell ? kOtherCell : fmt::format("use --axis {}={}", set.name, set.value)));
+  if (const size_t rows = rows_that_decide(loaded, *set.key); rows > 0)
+    diagnostics.add(
+        set.name_origin,
+        fmt::format("\"{}\" is in every row of sweep.include ({}), which would overrule --set: {}", set.name, rows,
+                    takes_one_cell ? kOtherCell : "change the rows, or choose some with --only"));
   lay_over(loaded, set.key->path, std::move(value), diagnostics);
 }
 
@@ -289,7 +307,9 @@ bool apply_overrides(LoadedConfig& loaded, const ConfigOverrides& overrides, Dia
   apply_each(overrides.axis, apply_axis);
   const ConfigNode* const vars = loaded.tree.find("vars");
   const std::vector<std::string> own_variables = vars ? names_in(*vars) : std::vector<std::string>();
-  apply_each(overrides.set, apply_set);
+  apply_each(overrides.set, [&](LoadedConfig& to, const std::string& text, Diagnostics& complaints) {
+    apply_set(to, text, overrides.takes_one_cell, complaints);
+  });
   check_variables(loaded, overrides.set, own_variables, diagnostics);
   if (overrides.only.empty()) return all_read;
   const ConfigNode node = ConfigNode::make_string(overrides.only, {argument("--only", overrides.only), 1, 1});
