@@ -8,11 +8,13 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "engine/util/clock.h"
 #include "engine/util/counted.h"
+#include "engine/util/printable.h"
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
@@ -32,6 +34,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kOneRankCells = "single";
+
 struct RegressCommand {
   RunCommand run;
   std::string baseline = "results/baselines/cpu.json";  // a file, or a run as find_run() takes it
@@ -40,7 +44,7 @@ struct RegressCommand {
   bool github = false;
   fs::path baseline_bin;  // empty: no timing gate
   int pairs = kTimingPairs;
-  std::string timing_cells = "single";  // single | all
+  std::string timing_cells = kOneRankCells;  // or all
   bool timing_only = false;
   bool strict = false;
 };
@@ -61,7 +65,7 @@ std::vector<std::string> child_arguments(const RegressCommand& command) {
   for (const std::string& axis : overrides.axis) add("--axis", axis);
   add("--set", "measure.repetitions=1");
   std::string only = overrides.only;
-  if (command.timing_cells == "single")
+  if (command.timing_cells == kOneRankCells)
     only = only.empty() ? "tp == 1 && pp == 1" : fmt::format("({}) && tp == 1 && pp == 1", only);
   if (!only.empty()) add("--only", only);
   return arguments;
@@ -101,9 +105,48 @@ void check_options(const RegressCommand& command) {
     fail(ExitCode::usage, "--timing-only: needs --baseline-bin, the program to compare with");
   if (command.timing_only && (command.update || !command.benchmark_json.empty()))
     fail(ExitCode::usage, "--timing-only: runs no exact gate, which --update-baseline and --benchmark-json need");
+  const char* const of_timing = command.pairs != kTimingPairs           ? "--pairs"
+                                : command.timing_cells != kOneRankCells ? "--timing-cells"
+                                                                        : nullptr;
+  if (of_timing && command.baseline_bin.empty())
+    fail(ExitCode::usage, "{}: goes with --baseline-bin, the program to compare with", of_timing);
   std::error_code ignored;
   if (!command.baseline_bin.empty() && !fs::is_regular_file(command.baseline_bin, ignored))
     fail(ExitCode::usage, "--baseline-bin {}: no such file; expected a runexp program", command.baseline_bin.string());
+}
+
+/// Whether --baseline names a file, there or not, and no run.
+bool is_file_name(const std::string& name) {
+  std::error_code ignored;
+  return name.ends_with(".json") || fs::is_regular_file(name, ignored);
+}
+
+/// Before the run, which may take long.
+void check_files(const RegressCommand& command) {
+  const auto check = [](const char* option, const fs::path& file) {
+    if (file.empty()) return;
+    const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+    std::error_code ignored;
+    if (!fs::is_directory(folder, ignored))
+      fail(ExitCode::store, "{} {}: there is no folder {}: make it, or name another file", option, file.string(),
+           folder.string());
+    if (::access(folder.c_str(), W_OK) != 0 || fs::is_directory(file, ignored))
+      fail(ExitCode::store, "{} {}: cannot be written: make the folder writable, or name another file", option,
+           file.string());
+  };
+  check("--junit", command.junit);
+  check("--markdown", command.markdown);
+  check("--benchmark-json", command.benchmark_json);
+  if (!command.update) return;
+  if (!is_file_name(command.baseline))
+    fail(ExitCode::usage, "--baseline {}: --update-baseline writes a file: expected a name that ends in .json",
+         user_text(command.baseline));
+  check("--baseline", command.baseline);
+  std::error_code ignored;
+  if (!command.run.overrides.only.empty() && fs::exists(command.baseline, ignored))
+    fail(ExitCode::usage,
+         "--baseline {}: --update-baseline with --only would drop its other cells: run all, or name another file",
+         command.baseline);
 }
 
 /// What --baseline names: a file, or a run by its id.
@@ -112,11 +155,9 @@ struct FoundBaseline {
   json facts;  // as make_baseline() makes them
 };
 
-/// A baseline file (a regular file, or a name that ends in .json), else a recorded run as find_run() takes it.
+/// A baseline file, else a recorded run as find_run() takes it.
 FoundBaseline find_baseline(const std::filesystem::path& results_root, const std::string& name) {
-  std::error_code ignored;
-  if (name.ends_with(".json") || std::filesystem::is_regular_file(name, ignored))
-    return {.name = name, .facts = read_baseline(name)};
+  if (is_file_name(name)) return {.name = name, .facts = read_baseline(name)};
   const RunResult run = read_run(find_run(results_root, name));
   return {.name = run.info.id, .facts = make_baseline(run)};
 }
@@ -136,8 +177,9 @@ void check_same_subject(const FoundBaseline& baseline, const LoadedConfig& loade
     differences.resize(kMostNamed);
     differences.push_back(fmt::format("{} more", more));
   }
-  const bool has_profile = before.profile != now.profile && std::find(loaded.profiles.begin(), loaded.profiles.end(),
-                                                                      before.profile) != loaded.profiles.end();
+  const bool has_profile =
+      before.name == now.name && before.profile != now.profile &&
+      std::find(loaded.profiles.begin(), loaded.profiles.end(), before.profile) != loaded.profiles.end();
   const std::string was = described(before), is = described(now);
   fail(ExitCode::usage,
        "{} is of {}: {}; {}name a baseline with --baseline, or make one with --baseline FILE --update-baseline",
@@ -167,7 +209,7 @@ void judge_exact(const RegressCommand& command, FoundBaseline baseline, const Ru
     for (const CellResult& cell : run.cells) chosen.insert(cell.id);
     json& cells = baseline.facts.at("cells");
     for (auto cell = cells.begin(); cell != cells.end();)
-      cell = chosen.contains(cell.key()) ? std::next(cell) : cells.erase(cell);
+      cell = chosen.contains(cell.key()) ? std::next(cell) : (++report.left_out, cells.erase(cell));
   }
   report.started_at = run.info.started_at;
   report.baseline = baseline.name;
@@ -226,6 +268,7 @@ ExitCode regress_command(const RegressCommand& command) {
   report.started_at = utc_now();
   report.baseline_bin = command.baseline_bin.string();
   report.strict = command.strict;
+  check_files(command);
   try {
     check_options(command);
     const LoadedConfig loaded = load_config(command.run.config, command.run.overrides);
@@ -262,7 +305,7 @@ void add_regress_command(const Command& program) {
       .option("--pairs", &regress->pairs, "number of alternating runs of each binary",
               {.shown = true, .least = 1, .most = 10000})
       .option("--timing-cells", &regress->timing_cells, "cells to time (single: one-rank cells only)",
-              {.shown = true, .words = {"single", "all"}})
+              {.shown = true, .words = {kOneRankCells, "all"}})
       .option("--timing-only", &regress->timing_only, "skip the check of tokens and counters")
       .option("--strict", &regress->strict, "with --baseline-bin: exit with 9 if other processes disturbed the timing");
   add_run_options(command, regress->run)

@@ -1,5 +1,6 @@
 // runexp compare and runexp regress, as a CI job calls them.
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/cli/runexp.h"
@@ -113,6 +114,27 @@ TEST_F(Gates, ARecordedRunIsABaselineToo) {
   write_file(file("edited.json"),
              R"({"schema": "paceline.baseline", "schema_version": 1, "cells": {}, "settings": null})");
   expect_failure(regress({"--baseline", file("edited.json")}), 6, {"edited.json: is no baseline"});
+}
+
+TEST_F(Gates, AnUpdateWritesAFileWholeAndWhatCannotBeWrittenIsSaidBeforeTheRun) {
+  const std::string base = file("base.json");
+  expect_failure(regress({"--baseline", "last", "--update-baseline"}), 2,
+                 {"--baseline last: --update-baseline writes a file: expected a name that ends in .json"});
+  ASSERT_EQ(regress({"--baseline", base, "--update-baseline"}).exit_code, 0);
+  const std::string before = read_file(base);
+  const std::vector<std::string> plain = {"--baseline", base, "--only", "proposer == 'none'"};
+  std::vector<std::string> update = plain;
+  update.push_back("--update-baseline");
+  expect_failure(regress(update), 2, {base + ": --update-baseline with --only would drop its other cells"});
+  EXPECT_EQ(read_file(base), before);
+  const ProcessResult part = regress(plain);
+  EXPECT_TRUE(holds(part.out, "base.json: 1 of 2 cells (--only), no difference")) << described(part);
+  for (const char* const option : {"--junit", "--markdown", "--benchmark-json"}) {
+    const ProcessResult refused = regress({"--baseline", base, option, file("absent/out")});
+    expect_failure(refused, 6, {option, "there is no folder", "absent: make it"});
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  }
+  expect_failure(regress({"--baseline", base, "--pairs", "3"}), 2, {"--pairs: goes with --baseline-bin"});
 }
 
 TEST_F(Gates, ABaselineOfAnotherExperimentIsAUsageError) {

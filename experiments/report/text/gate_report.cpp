@@ -69,7 +69,11 @@ std::string json_text(const std::optional<json>& value) { return value ? value->
 std::string exact_summary(const GateReport& report) {
   const int64_t differences = num_differences(report), wrong = num_not_lossless(report);
   const int64_t skipped = std::ranges::count(report.exact, CellStatus::skipped, &ExactVerdict::status);
-  return fmt::format("{}: {}{}, {}{}", report.baseline, counted(std::ssize(report.exact) - skipped, "cell"),
+  const int64_t judged = std::ssize(report.exact) - skipped;
+  const std::string cells = report.left_out == 0
+                                ? counted(judged, "cell")
+                                : fmt::format("{} of {} cells (--only)", judged, judged + skipped + report.left_out);
+  return fmt::format("{}: {}{}, {}{}", report.baseline, cells,
                      skipped > 0 ? fmt::format(" and {} skipped", skipped) : "",
                      differences == 0 ? "no difference" : counted(differences, "difference"),
                      wrong == 0 ? "" : fmt::format(", {} NOT LOSSLESS", wrong));

@@ -30,6 +30,7 @@ struct GateReport {
   std::string baseline;    // file or run that the exact facts are from; empty: no exact gate
   std::string made_on;     // hardware of the baseline and of this run, where they differ: "X; this run: Y"
   std::vector<ExactVerdict> exact;
+  int64_t left_out = 0;      // cells of the baseline that --only leaves out
   std::string baseline_bin;  // empty: no timing gate
   std::vector<TimingVerdict> timing;
   std::string timing_note;  // what was timed, or why nothing was
