@@ -21,6 +21,9 @@ void check_builtin(const ExperimentConfig& config, const char* option, const std
 /// A wrong name behind builtin: is a typo. Throws Error(usage).
 void check_model_name(const ExperimentConfig& config, const char* option, const std::string& name);
 
+/// did_you_mean() for a model that is not there: one that is built in, or what lies beside the place that was named.
+std::string did_you_mean_model(const ExperimentConfig& config, const std::string& name);
+
 /// Where a model that an option names lies: builtin:NAME, or itself. Throws Error(usage) as check_model_name does.
 std::filesystem::path model_path(const char* option, const std::string& name);
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <set>
+#include <unistd.h>
 
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
@@ -228,7 +229,11 @@ ExitCode import_command(const std::vector<std::string>& arguments) {
          "import-flags: expected the flags of a vLLM or SGLang server, as in runexp import-flags "
          "\"--tensor-parallel-size 2 --seed 1\"");
   }
-  fmt::print("{}", imported_text(import_vllm_flags(words)));
+  const ImportedFlags imported = import_vllm_flags(words);
+  fmt::print("{}", imported_text(imported));
+  if (!isatty(STDOUT_FILENO))  // else the comments say it
+    for (const auto& [flag, hint] : imported.unsupported)
+      std::fputs(fmt::format("runexp: left out: {}{}\n", flag, hint).c_str(), stderr);
   return ExitCode::ok;
 }
 

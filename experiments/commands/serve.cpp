@@ -86,6 +86,21 @@ std::optional<uint64_t> seed_of(const std::vector<std::string>& settings, const 
   return is_set ? std::optional(uint64_t(config.sampling.seed)) : std::nullopt;
 }
 
+void check_model_is_there(const std::string& name) {
+  const ExperimentConfig config = default_config();
+  check_model_name(config, "serve", name);
+  std::error_code ignored;
+  if (name.starts_with("builtin:") || std::filesystem::exists(name, ignored) ||
+      std::filesystem::exists(folder_of_hub_name(name), ignored))
+    return;
+  fail(
+      ExitCode::model_file,
+      "serve: there is no model \"{}\"{}: nothing is downloaded; expected builtin:NAME, a folder with config.json and "
+      "*.safetensors, a .gguf file, the name of a folder in $PACELINE_MODELS (`runexp models` lists what is there), or "
+      "an experiment file",
+      user_text(name), did_you_mean_model(config, name));
+}
+
 /// `words`: the model and vLLM's flags.
 ServedCell cell_of_flags(const ServeCommand& command) {
   const bool names_model = !command.words.empty() && !command.words.front().starts_with("-");
@@ -93,10 +108,16 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     if (names_model && (word == "--model" || word.starts_with("--model=")))
       fail(ExitCode::usage, "serve: --model: the model is {} already; expected one model",
            user_text(command.words.front()));
+  const char* const of_experiments = command.cell                         ? "--cell"
+                                     : !command.overrides.profile.empty() ? "--profile"
+                                                                          : nullptr;
+  if (of_experiments)
+    fail(ExitCode::usage, "serve: {}: goes with an experiment file, which is not named", of_experiments);
+  if (names_model) check_model_is_there(command.words.front());
   std::vector<std::string> words{"vllm", "serve"};
   words.insert(words.end(), command.words.begin(), command.words.end());
   const ImportedFlags imported = import_vllm_flags(words);
-  for (const std::string& flag : imported.unsupported) {
+  for (const auto& [flag, hint] : imported.unsupported) {
     const std::string name = flag.substr(0, flag.find(' '));
     if (name == "--api-key")
       fail(ExitCode::usage, "--api-key: others can read a command line; expected the key in {} or --api-key-file FILE",
@@ -104,15 +125,16 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     const std::vector<std::string> methods = vllm_flag_methods();
     if (name == "method")
       fail(ExitCode::usage, "serve: {}: not supported{}; expected one of {}, or --set speculation.proposer",
-           user_text(flag), did_you_mean(flag.substr(name.size() + 1), methods), fmt::join(methods, ", "));
-    std::vector<std::string> known = vllm_flag_names();
-    known.insert(known.end(), command.options.begin(), command.options.end());
-    fail(ExitCode::usage, "serve: {}: not supported{}; see runexp serve --help", user_text(flag),
-         did_you_mean(name, known));
+           user_text(flag), hint, fmt::join(methods, ", "));
+    const std::vector<std::string> known = vllm_flag_names();
+    const bool is_value = std::find(known.begin(), known.end(), name) != known.end();
+    const std::string own = is_value || name.find('.') != std::string::npos ? "" : did_you_mean(name, command.options);
+    fail(ExitCode::usage, "serve: {}: {}{}; see runexp serve --help", user_text(flag),
+         is_value ? "this value is not supported" : "not supported", hint.empty() ? own : hint);
   }
   for (const std::string& note : imported.notes) spdlog::info("{}", note);
   ConfigOverrides overrides = command.overrides;
-  overrides.set.clear();
+  overrides.set = {"sampling.max_tokens=1"};  // requests say that themselves: it fits any context
   add_settings(imported.config, "", overrides.set);
   for (const std::string& setting : command.overrides.set) {
     check_reaches_server(setting, false);
@@ -128,7 +150,9 @@ ServedCell cell_of_experiment(const ServeCommand& command) {
     fail(ExitCode::usage, "serve: {}: a server's flags go with a model; change an experiment with --set KEY=VALUE",
          user_text(command.words[1]));
   for (const std::string& setting : command.overrides.set) check_reaches_server(setting, true);
-  const LoadedConfig loaded = load_config(file, command.overrides);
+  ConfigOverrides overrides = command.overrides;
+  overrides.takes_one_cell = true;
+  const LoadedConfig loaded = load_config(file, overrides);
   const std::vector<Cell> cells = expand(loaded, machine_context(loaded.config.engine));
   if (!command.cell && cells.size() != 1)
     fail(ExitCode::usage, "serve: {} has {}; choose one with --cell CELL (runexp config expand {} lists them)", file,
@@ -242,6 +266,8 @@ ExitCode serve_until_stopped(OpenAiServer& server, const ServeLimits& limits) {
 }
 
 ExitCode serve_command(const ServeCommand& command) {
+  if (command.name && command.name->empty())
+    fail(ExitCode::usage, "--served-model-name: found nothing, expected a name for clients");
   if (command.print_limits) {
     print_limits();
     return ExitCode::ok;

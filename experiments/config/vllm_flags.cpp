@@ -148,10 +148,9 @@ class Importer {
 
  private:
   void note(const std::string& what, const std::string& why) { result_.notes.push_back(what + ": " + why); }
-  /// more: what is near or who else there is, or nothing.
-  void note_unsupported(const std::string& what, const std::string& more = "") {
-    note(what, "no key here" + more);
-    result_.unsupported.push_back(what);
+  void note_unsupported(const std::string& what, const std::string& hint = "", const std::string& more = "") {
+    note(what, "no key here" + hint + more);
+    result_.unsupported.push_back({what, hint});
   }
 
   /// `vllm serve MODEL`, `python3 -m vllm.entrypoints.openai.api_server`.
@@ -211,10 +210,30 @@ class Importer {
     return key_for(kFields, field);
   }
 
+  static std::string hint_for_field(const std::string& field) {
+    std::vector<std::string> names;
+    for (const Name& each : kFields) names.emplace_back(each.theirs);
+    return did_you_mean(field, names);
+  }
+  /// EAGLE-1 and -2 are methods of others, and no typo of EAGLE-3.
+  static std::string hint_for_method(const std::string& method, const std::vector<std::string>& methods) {
+    return method == "eagle" || method == "EAGLE" ? "" : did_you_mean(method, methods);
+  }
+  /// Where a field looks like num_speculative_tokens.
+  std::string misspelt_count() const {
+    constexpr const char* kCount = "num_speculative_tokens";
+    for (const UnsupportedFlag& each : result_.unsupported)
+      if (each.hint.find(kCount) != std::string::npos)
+        return fmt::format("; found \"{}\"{}", each.text.substr(0, each.text.find(' ')), each.hint);
+    return "";
+  }
+
   /// --speculative-config '{...}'
   void read_config(const std::string& flag, const std::string& text) {
     const Origin at = flag_origin(flag, text);
-    const ConfigNode config = parse_jsonc(at.source, diagnostics_);
+    Diagnostics of_text;
+    const ConfigNode config = parse_jsonc(at.source, of_text);
+    if (!of_text.empty()) return diagnostics_.add(of_text.list());
     if (config.kind != NodeKind::object)
       return diagnostics_.add(
           at, fmt::format("expected an object like {{\"method\": \"ngram\", \"num_speculative_tokens\": 5}}, found {}",
@@ -224,7 +243,7 @@ class Importer {
       if (const std::string_view key = key_of_field(member.key); !key.empty())
         say(field, key, member.value);
       else
-        note_unsupported(fmt::format("{} {}", field, member.value.describe()));
+        note_unsupported(fmt::format("{} {}", field, member.value.describe()), hint_for_field(member.key));
     }
   }
 
@@ -268,7 +287,7 @@ class Importer {
     const std::vector<std::string> methods = vllm_flag_methods();
     if (std::ranges::find(methods, name) == methods.end()) {
       std::erase_if(said_, [](const auto& each) { return each.first.starts_with("speculation."); });
-      return note_unsupported("method " + name,
+      return note_unsupported("method " + name, hint_for_method(name, methods),
                               fmt::format("; those that flags can ask for are {}", fmt::join(methods, ", ")));
     }
     const auto text = [&](const char* word) { return ConfigNode::make_string(word, at); };
@@ -293,7 +312,8 @@ class Importer {
         unless_said("speculation.suffix.store", text("request"));
       }
     } else if (text_of("speculation.num_speculative_tokens").empty()) {
-      fail_at(at, name + " needs num_speculative_tokens: how many tokens are drafted in one step");
+      fail_at(at, fmt::format("{} needs num_speculative_tokens: how many tokens are drafted in one step{}", name,
+                              misspelt_count()));
     }
     if (is_lookup) resolve_ngram(at);
     if (name == "draft") {
@@ -350,12 +370,20 @@ class Importer {
     if (std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:")) return name;
     std::error_code ignored;
     if (std::filesystem::exists(name, ignored)) return name;
-    const std::string folder =
-        std::filesystem::path(name.substr(0, name.find_last_not_of('/') + 1)).filename().string();
-    const char* const models = std::getenv("PACELINE_MODELS");
-    if (!std::filesystem::exists(std::filesystem::path(models && *models ? models : "models") / folder, ignored))
+    const std::filesystem::path place = folder_of_hub_name(name);
+    const std::string folder = place.filename().string();
+    if (!std::filesystem::exists(place, ignored))
       note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
     return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder);
+  }
+
+  /// A server's requests say how long their answers may be; of an experiment the usual length may not fit.
+  void leave_room_for_prompts(ExperimentConfig& config) {
+    const std::optional<int>& longest = config.engine.scheduler.max_model_len;
+    int& max_tokens = config.sampling.max_tokens;
+    if (!longest || max_tokens < *longest || said_.contains("sampling.max_tokens")) return;
+    max_tokens = std::max(1, *longest / 2);
+    set_key(result_.config, "sampling.max_tokens", max_tokens);
   }
 
   /// Checks every value against its key and all of them together, then nests them.
@@ -372,6 +400,7 @@ class Importer {
       set_key(result_.config, key.path, std::move(*value));
     }
     diagnostics_.throw_if_any();
+    leave_room_for_prompts(config);
     const std::optional<ConfigConflict> conflict = find_conflict(config);
     if (!conflict) return;
     if (const auto said = said_.find(conflict->key); said != said_.end())
@@ -410,6 +439,12 @@ std::vector<std::string> vllm_flag_methods() {
     return name != "ngram" && name != "suffix" && !find_proposer(name)->has_second_model();
   });
   return names;
+}
+
+std::filesystem::path folder_of_hub_name(const std::string& name) {
+  const char* const models = std::getenv("PACELINE_MODELS");
+  return std::filesystem::path(models && *models ? models : "models") /
+         std::filesystem::path(name.substr(0, name.find_last_not_of('/') + 1)).filename();
 }
 
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words) { return Importer(words).run(); }

@@ -2,6 +2,7 @@
 // A command line of vLLM or SGLang as an experiment of ours: `runexp import-flags`. Functions look for files that model
 // names name, nothing else.
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,19 @@ std::vector<std::string> vllm_flag_names();
 /// The proposers that flags can ask for: those of vLLM and SGLang.
 std::vector<std::string> vllm_flag_methods();
 
+/// Where the checkpoint of a hub's name is looked for: below PACELINE_MODELS, or models/ where that is not set.
+std::filesystem::path folder_of_hub_name(const std::string& name);
+
+/// A flag, a field or a value without a key here, as typed, and what was perhaps meant: ` (did you mean "x"?)` or "".
+struct UnsupportedFlag {
+  std::string text, hint;
+};
+
 /// An imported command line.
 struct ImportedFlags {
   ConfigJson config = ConfigJson::object();  // nested keys, what the flags say and nothing else
   std::vector<std::string> notes;            // one line each: flags without a key, with their values; differences
-  std::vector<std::string> unsupported;      // of these, the flags without a key, as typed
+  std::vector<UnsupportedFlag> unsupported;  // of these, what has no key
 };
 
 /// `words` is a command line as a shell splits it; a leading `vllm serve MODEL` or `python -m vllm...` is allowed.

@@ -231,6 +231,35 @@ std::vector<BadInput> hints() {
 }
 INSTANTIATE_TEST_SUITE_P(Hints, MistakeTest, testing::ValuesIn(hints()), name_of);
 
+TEST(Mistakes, ServeNamesWhatWasMeant) {
+  const auto refuses = [](std::vector<std::string> arguments, int code, const std::vector<std::string>& pieces) {
+    arguments.insert(arguments.begin(), "serve");
+    expect_failure(runexp(arguments), code, pieces);
+  };
+  const std::string model = "builtin:target-7m";
+  refuses({"target-7m"}, 3,
+          {"serve: there is no model \"target-7m\" (did you mean \"builtin:target-7m\"?)", "builtin:NAME"});
+  refuses({"configs/ngram_tp2.jsn"}, 3, {"(did you mean \"configs/ngram_tp2.json\"?)"});
+  refuses({"builtin:target-7b"}, 2, {"serve: \"builtin:target-7b\"", "(did you mean \"builtin:target-7m\"?)"});
+  refuses({model, "--cell", "x"}, 2, {"serve: --cell: goes with an experiment file"});
+  refuses({model, "--profile", "quick"}, 2, {"serve: --profile: goes with an experiment file"});
+  refuses({model, "--served-model-name", ""}, 2, {"--served-model-name: found nothing"});
+  refuses({model, "--kv-cache-dtype", "fp8"}, 2, {"serve: --kv-cache-dtype fp8: this value is not supported;"});
+  refuses({model, "--kv-cache-dtpe", "fp8"}, 2, {"not supported (did you mean \"--kv-cache-dtype\"?)"});
+  refuses({"configs/ngram_tp2.json", "--cell", "tp2_pp1_ngram_k5_c1", "--set", "k=2"}, 2,
+          {"\"k\" is an axis of the sweep", "choose another cell with --cell"});
+  refuses({"configs/tp_pp_speculative.json", "--cell", "tp2_pp1_ngram", "--set", "proposer=none"}, 2,
+          {"\"proposer\" is in every row of sweep.include (5)", "choose another cell with --cell"});
+}
+
+TEST(Mistakes, RowsThatDecideAKeyAreNotOverruledInSilence) {
+  const std::string file = "configs/tp_pp_speculative.json";
+  expect_failure(runexp({"plan", file, "--set", "engine.parallel.tp=4"}), 2,
+                 {"\"engine.parallel.tp\" is in every row of sweep.include (5), which would overrule --set: change the "
+                  "rows, or choose some with --only"});
+  EXPECT_EQ(runexp({"plan", file, "--profile", "quick", "--set", "k=2"}).exit_code, 0);
+}
+
 TEST(Mistakes, AValueThatNoAxisTakesIsNotAdvisedAsOne) {
   const Workspace workspace;
   const ProcessResult result = runexp({"plan", workspace.config().string(), "--axis", "k=1,2", "--set", "k=three"});

@@ -227,6 +227,25 @@ TEST(VllmFlags, HowDraftsAreDrawnAndJudged) {
             "block");
 }
 
+TEST(VllmFlags, MisspeltFieldsAndMethodsAreHints) {
+  EXPECT_TRUE(
+      notes_hold(R"(--speculative-config '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_mx": 4}')",
+                 "no key here (did you mean \"prompt_lookup_max\"?)"));
+  EXPECT_TRUE(notes_hold(R"(--speculative-config '{"method": "ngramm"}')",
+                         "method ngramm: no key here (did you mean \"ngram\"?); those that flags can ask for are"));
+  EXPECT_TRUE(notes_hold(R"(--speculative-config '{"method": "eagle", "model": "m"}')",
+                         "method eagle: no key here; those that flags can ask for are"));
+  EXPECT_TRUE(complaints(R"(--speculative-config '{"method": "ngram", "num_speculative_token": 3}')")
+                  .find("; found \"--speculative-config.num_speculative_token\" (did you mean "
+                        "\"num_speculative_tokens\"?)") != std::string::npos);
+}
+
+TEST(VllmFlags, AShortContextLeavesRoomForPrompts) {
+  EXPECT_EQ(config("--max-model-len 64"),
+            R"({"engine":{"scheduler":{"max_model_len":64}},"sampling":{"max_tokens":32}})");
+  EXPECT_EQ(config("--max-model-len 97"), R"({"engine":{"scheduler":{"max_model_len":97}}})");
+}
+
 TEST(VllmFlags, WhatHasNoKeyIsANoteWithItsValue) {
   EXPECT_TRUE(notes_hold("--port 8000", "--port 8000: no key here"));
   EXPECT_TRUE(notes_hold("--tensor-paralel-size 2",
