@@ -385,6 +385,8 @@ TEST(Config, MistakesOnTheCommandLine) {
   EXPECT_EQ(set("tp=2"), "--set: error: \"tp\" is an axis of the sweep, which would overrule --set: use --axis tp=2");
   EXPECT_EQ(files.complaints(text, {.profile = "quik"}),
             "--profile: error: x.json has no profile \"quik\" (did you mean \"quick\"?): there are quick");
+  EXPECT_EQ(files.complaints(text, {.axis = {"tp=1-2"}}),
+            "--axis: error: \"1-2\" is no number: a range is written 1..2, a list 1,3,5");
   EXPECT_EQ(files.complaints(text, {.axis = {"tp=1,x"}}),
             "--axis: error: \"engine.parallel.tp\" is \"x\": expected an integer from 1 to 64 (ranks)");
   EXPECT_EQ(files.complaints(text, {.only = "tpp==2"}),

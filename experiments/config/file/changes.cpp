@@ -100,6 +100,17 @@ bool apply_profile(LoadedConfig& loaded, const std::string& name, Diagnostics& d
   return true;
 }
 
+/// "1..8" for "1-8"; empty for others.
+std::string range_meant_by(const std::string& item) {
+  const size_t dash = item.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (dash == std::string::npos) return "";
+  const std::string from = item.substr(0, dash), to = item.substr(dash + 1);
+  return is_number(from) && is_number(to) ? from + ".." + to : "";
+}
+
 void apply_axis(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
   const Argument axis = read_argument("--axis", text);
   ConfigNode values;
@@ -109,8 +120,13 @@ void apply_axis(LoadedConfig& loaded, const std::string& text, Diagnostics& diag
     values.kind = NodeKind::list;
     values.origin = axis.value_origin;
     std::istringstream items(axis.value);
-    for (std::string item; std::getline(items, item, ',');)
+    for (std::string item; std::getline(items, item, ',');) {
+      const bool takes_numbers = axis.key->type == KeyType::integer || axis.key->type == KeyType::number;
+      if (const std::string range = range_meant_by(item); takes_numbers && !range.empty())
+        return diagnostics.add(axis.value_origin,
+                               fmt::format("\"{}\" is no number: a range is written {}, a list 1,3,5", item, range));
       values.items.push_back(argument_value(item, axis.key, axis.value_origin));
+    }
   }
   ConfigNode axes = ConfigNode::make_object(axis.name_origin, {{axis.key->path, axis.name_origin, std::move(values)}});
   lay_over(loaded, "sweep.axes", std::move(axes), diagnostics);
