@@ -228,7 +228,8 @@ void SchemaTree::read_keywords(const Json& schema, int node, int depth) {
     const Keyword* const keyword = keyword_of(name);
     if (!keyword || (name == "$id" && node != 0))
       reject(node, user_text(name),
-             fmt::format("this keyword is not supported{}", did_you_mean(user_text(name), names_of(kKeywords))));
+             fmt::format("this keyword is not supported{}",
+                         name == "oneOf" ? ": write anyOf" : did_you_mean(user_text(name), names_of(kKeywords))));
     switch (keyword->use) {
       case Keyword::none: break;
       case Keyword::rules: rules = keyword->name; break;

@@ -194,9 +194,14 @@ void OpenAiServer::refuse_for_now(HttpExchange& exchange, const std::string& why
   exchange.reply(error_reply({.status = 503, .message = why}));
 }
 
+std::string OpenAiServer::queue_is_full(size_t num_choices) const {
+  return fmt::format("the queue is full: {} answers open, {} more asked for, at most {}; try again soon",
+                     choice_of_.size(), num_choices, rules_.limits.max_queue);
+}
+
 void OpenAiServer::generate(ApiKind kind, HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
   if (is_draining_) return refuse_for_now(*exchange, "the server is stopping");
-  if (int64_t(choice_of_.size()) >= rules_.limits.max_queue) return refuse_for_now(*exchange, "the queue is full");
+  if (int64_t(choice_of_.size()) >= rules_.limits.max_queue) return refuse_for_now(*exchange, queue_is_full(1));
   const bool is_short =
       request.body.size() <= kShortBodyBytes && num_open_.load(std::memory_order_relaxed) < kFewRequests;
   num_open_.fetch_add(1, std::memory_order_relaxed);
@@ -247,7 +252,7 @@ void OpenAiServer::admit(PreparedRequest prepared, const std::shared_ptr<HttpExc
   }
   if (why_ended_) return refused(*why_ended_);
   const size_t num_choices = prepared.prompts.size() * size_t(prepared.request.num_choices);
-  if (int64_t(choice_of_.size() + num_choices) > rules_.limits.max_queue) return refused("the queue is full");
+  if (int64_t(choice_of_.size() + num_choices) > rules_.limits.max_queue) return refused(queue_is_full(num_choices));
   const auto request = std::make_shared<OpenRequest>();
   for (size_t i = 0; i < num_choices; ++i) {
     const size_t prompt = i / size_t(prepared.request.num_choices);

@@ -102,6 +102,7 @@ class OpenAiServer {
   std::string tokenize(std::string_view body) const;
   std::string detokenize(std::string_view body) const;
   void refuse_for_now(HttpExchange& exchange, const std::string& why);
+  std::string queue_is_full(size_t num_choices) const;  // that a request asks for, at least
 
   /// On the engine's thread.
   void receive(std::span<LoopEvent> events);

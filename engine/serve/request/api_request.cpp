@@ -50,9 +50,12 @@ std::string text_of(const std::string& param, const Json& value) {
 }
 
 /// A string, a list of strings, a list of ids, or a list of such lists.
-std::vector<PromptText> prompts_of(const Json* prompt, const RequestRules& rules) {
+std::vector<PromptText> prompts_of(RequestFields& fields, const RequestRules& rules) {
   constexpr const char* kForms = "a string, a list of strings, a list of token ids, or a list of such lists";
-  if (!prompt) reject("prompt", fmt::format("prompt: missing, expected {}", kForms));
+  const Json* const prompt = fields.find("prompt");
+  if (!prompt && fields.find("messages")) reject("messages", "messages: these go to /v1/chat/completions");
+  if (!prompt)
+    reject("prompt", fmt::format("prompt: missing, expected {}{}", kForms, fields.found_instead_of("prompt")));
   if (prompt->is_string()) return {prompt->get<std::string>()};
   if (!prompt->is_array() || prompt->empty())
     reject("prompt", fmt::format("prompt: found {}, expected {}",
@@ -122,11 +125,12 @@ Json message_of(const std::string& param, const Json& message) {
 ChatPrompt chat_of(RequestFields& fields) {
   ChatPrompt chat;
   const Json* const messages = fields.find("messages");
-  if (!messages || !messages->is_array() || messages->empty())
-    reject("messages", fmt::format("messages: found {}, expected a list of messages", !messages ? "nothing"
-                                                                                      : messages->is_array()
-                                                                                          ? "an empty list"
-                                                                                          : shown_value(*messages)));
+  if (!messages && fields.find("prompt")) reject("prompt", "prompt: this goes to /v1/completions");
+  if (!messages)
+    reject("messages", "messages: missing, expected a list of messages" + fields.found_instead_of("messages"));
+  if (!messages->is_array() || messages->empty())
+    reject("messages", fmt::format("messages: found {}, expected a list of messages",
+                                   messages->is_array() ? "an empty list" : shown_value(*messages)));
   for (size_t i = 0; i < messages->size(); ++i)
     chat.messages.push_back(message_of(fmt::format("messages[{}]", i), (*messages)[i]));
   if (const Json* const tools = fields.find("tools")) {
@@ -194,6 +198,7 @@ std::vector<LogitBias> logit_bias_of(RequestFields& fields, const RequestRules& 
 std::vector<std::string> stops_of(RequestFields& fields, const ServeLimits& limits) {
   const Json* const stop = fields.find("stop");
   if (!stop) return {};
+  if (!stop->is_array() && !stop->is_string()) reject_value("stop", *stop, "a string or a list of strings");
   return texts_of("stop", *stop, limits.max_stop_strings, limits.max_stop_bytes);
 }
 
@@ -307,7 +312,7 @@ GenerationRequest parse_generation_request(ApiKind kind, std::string_view body, 
   request.kind = kind;
   check_model(fields, rules);
   if (kind == ApiKind::completion)
-    request.prompts = prompts_of(fields.find("prompt"), rules);
+    request.prompts = prompts_of(fields, rules);
   else
     request.chat = chat_of(fields);
   request.add_special_tokens = fields.boolean("add_special_tokens").value_or(kind == ApiKind::completion);
@@ -350,7 +355,7 @@ TokenizeRequest parse_tokenize_request(std::string_view body, const RequestRules
     request.prompt = chat_of(fields);
   } else {
     const auto prompt = fields.text("prompt");
-    if (!prompt) reject("prompt", "prompt: missing, expected a string");
+    if (!prompt) reject("prompt", "prompt: missing, expected a string" + fields.found_instead_of("prompt"));
     request.prompt = *prompt;
   }
   request.add_special_tokens = fields.boolean("add_special_tokens").value_or(!is_chat);

@@ -105,6 +105,14 @@ void RequestFields::only(const char* name, std::initializer_list<Json> neutral) 
                                   shown_value(*value), fmt::join(words, " or ")));
 }
 
+std::string RequestFields::found_instead_of(const char* name) const {
+  std::vector<std::string> others;
+  for (const auto& [other, value] : object_.items())
+    if (std::find(asked_.begin(), asked_.end(), other) == asked_.end()) others.push_back(other);
+  const auto near = nearest_name(name, others);
+  return near ? fmt::format("; found \"{}\"", user_text(*near)) : "";
+}
+
 void RequestFields::finish() const {
   for (const auto& [name, value] : object_.items()) {
     if (value.is_null() || std::find(asked_.begin(), asked_.end(), name) != asked_.end()) continue;

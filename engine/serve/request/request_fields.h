@@ -39,6 +39,8 @@ class RequestFields {
   std::optional<double> number(const char* name, double least, double most, bool open = false);
   /// Of a field that is read where it asks for nothing only.
   void only(const char* name, std::initializer_list<Json> neutral);
+  /// `; found "message"` where a field that nobody has asked for looks like `name`, which is missing; else "".
+  std::string found_instead_of(const char* name) const;
   /// Throws for the first field that nobody has asked for, and that is not null.
   void finish() const;
 

@@ -126,6 +126,22 @@ TEST(ApiRequest, MessagesAreStringsAndTextParts) {
     EXPECT_EQ(error_of([&] { read(messages); }).param, param) << messages;
 }
 
+TEST(ApiRequest, AMissingFieldNamesWhatStandsInItsPlace) {
+  const auto message = [](ApiKind kind, const char* body) {
+    return error_of([&] { parse_generation_request(kind, body, rules()); }).message;
+  };
+  EXPECT_EQ(message(ApiKind::chat, R"({"message": []})"),
+            "messages: missing, expected a list of messages; found \"message\"");
+  EXPECT_EQ(message(ApiKind::chat, R"({"prompt": "hi"})"), "prompt: this goes to /v1/completions");
+  EXPECT_EQ(message(ApiKind::completion, R"({"messages": []})"), "messages: these go to /v1/chat/completions");
+  EXPECT_TRUE(message(ApiKind::completion, R"({"promt": "hi"})").ends_with("; found \"promt\""));
+  EXPECT_TRUE(message(ApiKind::completion, R"({"text": "hi"})").ends_with("a list of such lists"));
+  EXPECT_EQ(error_of([] { parse_tokenize_request(R"({"promt": "hi"})", rules()); }).message,
+            "prompt: missing, expected a string; found \"promt\"");
+  EXPECT_EQ(error_of([] { completion(R"("stop": 5)"); }).message,
+            "stop: found 5, expected a string or a list of strings");
+}
+
 TEST(ApiRequest, ToolsKeepTheOrderOfTheirKeys) {
   const char* const tools = R"([{"type":"function","function":{"name":"z","a":1,"B":2}}])";
   EXPECT_EQ(chat(fmt::format(R"("tools": {}, "tool_choice": "auto")", tools)).chat.tools.dump(), tools);
