@@ -210,6 +210,17 @@ void check_served(const SpeculationConfig& speculation) {
            stage.entry->name, proposer_names_text(ProposerNames::for_anyone));
 }
 
+int threads_per_rank(const ParallelConfig& parallel) {
+  return parallel.threads_per_rank.value_or(std::max(1, usable_cores() / (parallel.tp * parallel.pp)));
+}
+
+void warn_of_too_many_threads(const EngineConfig& engine) {
+  const int threads = engine.parallel.tp * engine.parallel.pp * threads_per_rank(engine.parallel);
+  if (!on_cuda(engine) && threads > usable_cores())
+    spdlog::warn("oversubscribed: {} threads of {} ranks on {} cores wait for each other", threads,
+                 engine.parallel.tp * engine.parallel.pp, usable_cores());
+}
+
 /// Makes the load and its engine; the pointer owns both.
 EngineLoop::MakeEngine engine_maker(const ExperimentConfig& config) {
   return [config] {
@@ -219,10 +230,8 @@ EngineLoop::MakeEngine engine_maker(const ExperimentConfig& config) {
       std::unique_ptr<Engine> engine;
       Served(const ExperimentConfig& of, const LoadLimits& limits) : config(of), load(config, limits) {}
     };
-    const int ranks = config.engine.parallel.tp * config.engine.parallel.pp;
-    const int threads = config.engine.parallel.threads_per_rank.value_or(std::max(1, usable_cores() / ranks));
     const auto served = std::make_shared<Served>(
-        config, LoadLimits{.threads_per_rank = threads,
+        config, LoadLimits{.threads_per_rank = threads_per_rank(config.engine.parallel),
                            .max_draft_len = config.speculation.drafts() ? config.speculation.num_speculative_tokens : 0,
                            .takes_any_sampling = true});
     served->engine = served->load.make_engine(served->config);
@@ -298,6 +307,7 @@ ExitCode serve_command(const ServeCommand& command) {
                                     .seed = served.seed,
                                     .version = kProgramVersion};
   install_interrupt_handler();
+  warn_of_too_many_threads(config.engine);
   OpenAiServer server(options, model, engine_maker(config));
   fmt::print("http://{}\n", server.address());
   std::fflush(stdout);
