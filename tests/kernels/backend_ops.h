@@ -1,6 +1,9 @@
 #pragma once
 // The devices that op tests run on.
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <string>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -19,6 +22,17 @@ struct Device {
     return {.threads = 2, .isa = isa, .numerics = numerics, .early_starts = early_starts};
   }
 };
+
+inline double reference_activation(Activation activation, double x) {
+  switch (activation) {
+    case Activation::silu: return x / (1 + std::exp(-x));
+    case Activation::gelu: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::relu: return std::max(x, 0.0);
+  }
+  return x;
+}
 
 /// One backend, once for each device of kDevices; skipped by name where the machine has no such device.
 class BackendOps : public testing::TestWithParam<Device> {
