@@ -307,8 +307,8 @@ ExitCode serve_command(const ServeCommand& command) {
                                     .seed = served.seed,
                                     .version = kProgramVersion};
   install_interrupt_handler();
-  warn_of_too_many_threads(config.engine);
   OpenAiServer server(options, model, engine_maker(config));
+  warn_of_too_many_threads(config.engine);
   fmt::print("http://{}\n", server.address());
   std::fflush(stdout);
   spdlog::info("serving {} with proposer {} at http://{}/v1{}", model.names.front(), config.speculation.proposer,
