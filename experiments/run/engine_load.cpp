@@ -258,7 +258,8 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
   plan.max_model_len = scheduler.max_model_len.value_or(int(longest_sequence(plan.target)));
   plan.max_model_len_from = scheduler.max_model_len ? LengthSource::written : LengthSource::model;
   if (plan.max_model_len > longest_sequence(plan.target)) {
-    fail(ExitCode::usage, "engine.scheduler.max_model_len: found {}, the model in {} knows {} positions",
+    fail(ExitCode::usage,
+         "engine.scheduler.max_model_len: found {0}, the model in {1} knows {2} positions: use {2} or fewer, or auto",
          plan.max_model_len, config.engine.target.directory.string(), longest_sequence(plan.target));
   }
   if (!config.engine.parallel.pad_vocab && plan.target.vocab_size % placement.tp != 0) {
