@@ -66,6 +66,9 @@ std::optional<ApiError> check_access(const HttpRequest& request, const AccessRul
                     .code = "invalid_api_key"};
   if (request.method == "POST" && !request.body.empty() && !is_json(request))
     return ApiError{.status = 415, .message = "Content-Type: expected application/json"};
+  if (const std::string* const coding = request.field("Content-Encoding");
+      coding && !same_http_name(*coding, "identity"))
+    return ApiError{.status = 415, .message = "Content-Encoding: this server unpacks nothing; send the text as it is"};
   return std::nullopt;
 }
 

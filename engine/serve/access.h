@@ -20,7 +20,7 @@ struct AccessRules {
 ///   nothing that the client can learn;
 /// - 403: a request of another site's page (Origin is not this server's, or Sec-Fetch-Site says so);
 /// - 421: a Host that is not this machine, on loopback;
-/// - 415: a POST whose body is not application/json: what a page may send without asking first.
+/// - 415: a POST whose body is not application/json: what a page may send without asking first; or is compressed.
 std::optional<ApiError> check_access(const HttpRequest& request, const AccessRules& rules);
 
 /// Whether the host, an address or a name as the user wrote it, is this machine alone: localhost, 127.0.0.0/8, ::1.

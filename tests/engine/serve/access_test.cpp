@@ -59,6 +59,12 @@ TEST(Access, ABodyIsJson) {
   for (const char* type : {"text/plain", "application/x-www-form-urlencoded", "", "application/jsonx"})
     EXPECT_EQ(status(request("POST", "/tokenize", {{"Content-Type", type}}), {}), 415) << type;
   EXPECT_EQ(status(request("POST", "/tokenize"), {}), 415);
+  const auto packed = [](const char* coding) {
+    return status(request("POST", "/tokenize", {{"Content-Type", "application/json"}, {"Content-Encoding", coding}}),
+                  {});
+  };
+  EXPECT_EQ(packed("gzip"), 415);
+  EXPECT_EQ(packed("Identity"), 200);
 }
 
 TEST(Access, LoopbackAddresses) {
