@@ -11,7 +11,9 @@ namespace {
 
 constexpr size_t kMaxCompared = 64;
 
+/// Dashes of an option are none of its letters.
 std::string fold(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
   std::string folded(word.substr(0, kMaxCompared));
   for (char& c : folded) c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return folded;

@@ -14,8 +14,8 @@ namespace paceline {
 size_t edit_distance(std::string_view left, std::string_view right);
 
 /// The candidate nearest to `word`, or nothing when even the nearest shares too little with it (more than a third of
-/// the letters differ). Case and the difference between '-' and '_' count as nothing. Ties go to the earlier candidate.
-/// Where none is near, the only one that begins with the word: "rate_per_s" for "rate".
+/// the letters differ). Case, the difference between '-' and '_', and leading dashes count as nothing. Ties go to the
+/// earlier candidate. Where none is near, the only one that begins with the word: "rate_per_s" for "rate".
 std::optional<std::string> nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 
 /// ` (did you mean "x"?)` for the nearest candidate, or an empty string.

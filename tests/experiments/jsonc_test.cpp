@@ -184,6 +184,8 @@ TEST(Suggest, FindsTheNearestName) {
   EXPECT_EQ(nearest_name("Proposer", names), "proposer");
   EXPECT_EQ(nearest_name("x", names), std::nullopt);
   EXPECT_EQ(nearest_name("temperature", names), std::nullopt);
+  EXPECT_EQ(nearest_name("--cell", {"--help"}), std::nullopt) << "dashes are no letters";
+  EXPECT_EQ(nearest_name("--hlep", {"--help"}), "--help");
   EXPECT_EQ(nearest_name("rate", {"mode", "rate_per_s", "arrival_seed"}), "rate_per_s");
   EXPECT_EQ(nearest_name("max", {"max_tokens", "max_num_seqs"}), std::nullopt) << "one of several";
 }
