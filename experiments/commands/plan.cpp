@@ -391,7 +391,7 @@ void add_plan_command(const Command& program) {
       .footer(
           "Examples:\n"
           "  runexp plan configs/ngram_tp2.json --profile quick\n"
-          "  runexp plan configs/tp_pp_speculative.json --axis tp=1,2,4\n\n"
+          "  runexp plan configs/ngram_tp2.json --axis tp=1,2,4\n\n"
           "Two times are printed: a lower bound (weight bytes over the bandwidth measured now) and,\n"
           "where --results has a finished run like this one, an estimate from it.\n"
           "Break-even AL: the mean acceptance length (1 + accepted tokens / verify steps with drafts)\n"

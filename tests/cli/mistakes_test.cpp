@@ -257,6 +257,8 @@ TEST(Mistakes, RowsThatDecideAKeyAreNotOverruledInSilence) {
   expect_failure(runexp({"plan", file, "--set", "engine.parallel.tp=4"}), 2,
                  {"\"engine.parallel.tp\" is in every row of sweep.include (5), which would overrule --set: change the "
                   "rows, or choose some with --only"});
+  expect_failure(runexp({"plan", file, "--axis", "k=2"}), 2,
+                 {"cells are the 5 rows of sweep.include here, and --axis would put a grid beside them"});
   EXPECT_EQ(runexp({"plan", file, "--profile", "quick", "--set", "k=2"}).exit_code, 0);
 }
 

@@ -111,8 +111,19 @@ std::string range_meant_by(const std::string& item) {
   return is_number(from) && is_number(to) ? from + ".." + to : "";
 }
 
+/// sweep.include where each cell is a row of it, null where there are axes or no rows.
+const ConfigNode* rows_alone(const LoadedConfig& loaded) {
+  const ConfigNode *const rows = loaded.written("sweep.include"), *const axes = loaded.written("sweep.axes");
+  return rows && !rows->items.empty() && !(axes && !axes->members.empty()) ? rows : nullptr;
+}
+
 void apply_axis(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
   const Argument axis = read_argument("--axis", text);
+  if (const ConfigNode* const rows = rows_alone(loaded))
+    return diagnostics.add(
+        axis.name_origin, fmt::format("cells are the {} rows of sweep.include here, and --axis would put a grid beside "
+                                      "them: change a key of all with --set, or the rows",
+                                      rows->items.size()));
   ConfigNode values;
   if (axis.value.starts_with("[") || axis.value.find("..") != std::string::npos) {
     values = argument_value(axis.value, nullptr, axis.value_origin);
@@ -164,8 +175,8 @@ constexpr const char* kOtherCell = "choose another cell with --cell";
 
 /// The number of rows of sweep.include where each cell is one of them and all name the key; else 0.
 size_t rows_that_decide(const LoadedConfig& loaded, const KeySpec& key) {
-  const ConfigNode *const rows = loaded.written("sweep.include"), *const axes = loaded.written("sweep.axes");
-  if (!rows || (axes && !axes->members.empty())) return 0;
+  const ConfigNode* const rows = rows_alone(loaded);
+  if (!rows) return 0;
   const bool all_name_it = std::all_of(rows->items.begin(), rows->items.end(), [&](const ConfigNode& row) {
     return std::any_of(row.members.begin(), row.members.end(),
                        [&](const ConfigMember& member) { return find_key_or_alias(member.key) == &key; });
