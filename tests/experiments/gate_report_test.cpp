@@ -97,6 +97,8 @@ TEST(GateReport, CellsThatAreMissingOrNewFail) {
   run.cells[3].id = "new";
   const GateReport report = report_of(run, baseline);
   EXPECT_EQ(report.exact.size(), 29u);
+  EXPECT_NE(gate_text(report).find("cpu.json: 28 cells, 1 of the baseline missing, 2 differences\n"), std::string::npos)
+      << gate_text(report);
   EXPECT_EQ(gate_exit_code(report), ExitCode::correctness);
   EXPECT_NE(gate_markdown(report).find("| new | the cell | absent | present |"), std::string::npos);
 }

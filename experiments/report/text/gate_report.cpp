@@ -68,13 +68,15 @@ std::string json_text(const std::optional<json>& value) { return value ? value->
 
 std::string exact_summary(const GateReport& report) {
   const int64_t differences = num_differences(report), wrong = num_not_lossless(report);
-  const int64_t skipped = std::ranges::count(report.exact, CellStatus::skipped, &ExactVerdict::status);
-  const int64_t judged = std::ssize(report.exact) - skipped;
-  const std::string cells = report.left_out == 0
-                                ? counted(judged, "cell")
-                                : fmt::format("{} of {} cells (--only)", judged, judged + skipped + report.left_out);
-  return fmt::format("{}: {}{}, {}{}", report.baseline, cells,
+  const int64_t absent = std::ranges::count(report.exact, true, &ExactVerdict::is_absent);
+  const int64_t skipped = std::ranges::count(report.exact, CellStatus::skipped, &ExactVerdict::status) - absent;
+  const int64_t judged = std::ssize(report.exact) - skipped - absent;
+  const std::string cells =
+      report.left_out == 0 ? counted(judged, "cell")
+                           : fmt::format("{} of {} cells (--only)", judged, std::ssize(report.exact) + report.left_out);
+  return fmt::format("{}: {}{}{}, {}{}", report.baseline, cells,
                      skipped > 0 ? fmt::format(" and {} skipped", skipped) : "",
+                     absent > 0 ? fmt::format(", {} of the baseline missing", absent) : "",
                      differences == 0 ? "no difference" : counted(differences, "difference"),
                      wrong == 0 ? "" : fmt::format(", {} NOT LOSSLESS", wrong));
 }
@@ -216,7 +218,8 @@ std::vector<ExactVerdict> exact_verdicts(const RunResult& run, const json& basel
     out.push_back({.id = cell,
                    .status = CellStatus::skipped,
                    .reason = "this run has no such cell",
-                   .differences = std::move(differences)});
+                   .differences = std::move(differences),
+                   .is_absent = true});
   return out;
 }
 

@@ -22,6 +22,7 @@ struct ExactVerdict {
   double wall_s = 0;                     // over its repetitions
   std::string not_lossless;  // how its tokens differ from its reference's in this very run; empty: they do not
   std::vector<BaselineDifference> differences;
+  bool is_absent = false;  // the baseline has it, and this run has not
 };
 
 struct GateReport {
