@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,16 @@ std::optional<std::string> nearest_name(std::string_view word, const std::vector
     }
   }
   return best ? best : only_name_begun_by(folded, candidates);
+}
+
+std::vector<std::string> file_names_in(const std::filesystem::path& folder, const std::set<std::string>& extensions) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored))
+    if (extensions.contains(entry.is_directory(ignored) ? "" : entry.path().extension().string()))
+      names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

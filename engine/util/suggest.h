@@ -2,7 +2,9 @@
 // "Did you mean": the nearest known name to a mistyped one.
 
 #include <cstddef>
+#include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,10 @@ size_t edit_distance(std::string_view left, std::string_view right);
 /// the letters differ). Case, the difference between '-' and '_', and leading dashes count as nothing. Ties go to the
 /// earlier candidate. Where none is near, the only one that begins with the word: "rate_per_s" for "rate".
 std::optional<std::string> nearest_name(std::string_view word, const std::vector<std::string>& candidates);
+
+/// Names of the files in `folder` ("": the current one) with one of these extensions, sorted; folders count as files
+/// without one.
+std::vector<std::string> file_names_in(const std::filesystem::path& folder, const std::set<std::string>& extensions);
 
 /// ` (did you mean "x"?)` for the nearest candidate, or an empty string.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

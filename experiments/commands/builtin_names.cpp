@@ -27,28 +27,11 @@ ExperimentConfig default_config(const ConfigOverrides& overrides) {
   return loaded.config;
 }
 
-namespace {
-
-/// Names in a folder: of folders, or of files with `extension` without that.
-std::vector<std::string> names_in(const std::filesystem::path& folder, const std::string& extension) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string file = entry.path().filename().string();
-    const bool is_one = extension.empty() ? entry.is_directory(ignored) : file.ends_with(extension);
-    if (is_one) names.push_back(file.substr(0, file.size() - extension.size()));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-}  // namespace
-
 void check_builtin(const ExperimentConfig& config, const char* option, const std::string& name, const char* folder,
                    const std::string& prefix, const std::string& extension) {
   if (config.builtin_root.empty()) fail_without_builtin_root(name);
-  std::vector<std::string> known = names_in(config.builtin_root / folder, extension);
-  for (std::string& each : known) each.insert(0, prefix);
+  std::vector<std::string> known = file_names_in(config.builtin_root / folder, {extension});
+  for (std::string& each : known) each = prefix + each.substr(0, each.size() - extension.size());
   if (std::find(known.begin(), known.end(), name) == known.end())
     fail(ExitCode::usage, "{}: \"{}\": found none of that name built in{}: there are {}", option, name,
          did_you_mean(name, known), fmt::join(known, ", "));
@@ -60,15 +43,11 @@ void check_model_name(const ExperimentConfig& config, const char* option, const 
 }
 
 std::string did_you_mean_model(const ExperimentConfig& config, const std::string& name) {
-  if (const auto builtin = nearest_name(name, names_in(config.builtin_root / "models", "")))
+  if (const auto builtin = nearest_name(name, file_names_in(config.builtin_root / "models", {""})))
     return fmt::format(" (did you mean \"builtin:{}\"?)", *builtin);
   const std::filesystem::path path = name, folder = path.parent_path();
-  std::vector<std::string> beside;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored))
-    beside.push_back(entry.path().filename().string());
-  std::sort(beside.begin(), beside.end());
-  const auto near = nearest_name(path.filename().string(), beside);
+  const auto near =
+      nearest_name(path.filename().string(), file_names_in(folder, {"", ".gguf", ".json", ".jsonc", ".yaml", ".yml"}));
   return near ? fmt::format(" (did you mean \"{}\"?)", (folder / *near).string()) : "";
 }
 

@@ -86,13 +86,10 @@ std::optional<uint64_t> seed_of(const std::vector<std::string>& settings, const 
   return is_set ? std::optional(uint64_t(config.sampling.seed)) : std::nullopt;
 }
 
-void check_model_is_there(const std::string& name) {
-  const ExperimentConfig config = default_config();
-  check_model_name(config, "serve", name);
+/// name: as the user wrote it.
+void check_model_is_there(const ExperimentConfig& config, const std::string& name) {
   std::error_code ignored;
-  if (name.starts_with("builtin:") || std::filesystem::exists(name, ignored) ||
-      std::filesystem::exists(folder_of_hub_name(name), ignored))
-    return;
+  if (std::filesystem::exists(config.engine.target.directory, ignored)) return;
   fail(
       ExitCode::model_file,
       "serve: there is no model \"{}\"{}: nothing is downloaded; expected builtin:NAME, a folder with config.json and "
@@ -113,7 +110,7 @@ ServedCell cell_of_flags(const ServeCommand& command) {
                                                                           : nullptr;
   if (of_experiments)
     fail(ExitCode::usage, "serve: {}: goes with an experiment file, which is not named", of_experiments);
-  if (names_model) check_model_is_there(command.words.front());
+  if (names_model) check_model_name(default_config(), "serve", command.words.front());
   std::vector<std::string> words{"vllm", "serve"};
   words.insert(words.end(), command.words.begin(), command.words.end());
   const ImportedFlags imported = import_vllm_flags(words);
@@ -132,7 +129,6 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     fail(ExitCode::usage, "serve: {}: {}{}; see runexp serve --help", user_text(flag),
          is_value ? "this value is not supported" : "not supported", hint.empty() ? own : hint);
   }
-  for (const std::string& note : imported.notes) spdlog::info("{}", note);
   ConfigOverrides overrides = command.overrides;
   overrides.set = {"sampling.max_tokens=1"};  // requests say that themselves: it fits any context
   add_settings(imported.config, "", overrides.set);
@@ -141,7 +137,10 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     overrides.set.push_back(setting);
   }
   const ExperimentConfig config = default_config(overrides);
-  return {config, names_model ? command.words.front() : config.engine.target.path, seed_of(overrides.set, config)};
+  const std::string name = names_model ? command.words.front() : config.engine.target.path;
+  check_model_is_there(config, name);
+  for (const std::string& note : imported.notes) spdlog::info("{}", note);
+  return {config, name, seed_of(overrides.set, config)};
 }
 
 ServedCell cell_of_experiment(const ServeCommand& command) {

@@ -370,9 +370,10 @@ class Importer {
     if (std::string_view("/.$").find(name[0]) != std::string_view::npos || name.starts_with("builtin:")) return name;
     std::error_code ignored;
     if (std::filesystem::exists(name, ignored)) return name;
-    const std::filesystem::path place = folder_of_hub_name(name);
-    const std::string folder = place.filename().string();
-    if (!std::filesystem::exists(place, ignored))
+    const std::string folder =
+        std::filesystem::path(name.substr(0, name.find_last_not_of('/') + 1)).filename().string();
+    const char* const models = std::getenv("PACELINE_MODELS");
+    if (!std::filesystem::exists(std::filesystem::path(models && *models ? models : "models") / folder, ignored))
       note(name, "nothing is downloaded; put the checkpoint into $PACELINE_MODELS/" + folder);
     return fmt::format("${{env:PACELINE_MODELS:-models}}/{}", folder);
   }
@@ -439,12 +440,6 @@ std::vector<std::string> vllm_flag_methods() {
     return name != "ngram" && name != "suffix" && !find_proposer(name)->has_second_model();
   });
   return names;
-}
-
-std::filesystem::path folder_of_hub_name(const std::string& name) {
-  const char* const models = std::getenv("PACELINE_MODELS");
-  return std::filesystem::path(models && *models ? models : "models") /
-         std::filesystem::path(name.substr(0, name.find_last_not_of('/') + 1)).filename();
 }
 
 ImportedFlags import_vllm_flags(const std::vector<std::string>& words) { return Importer(words).run(); }

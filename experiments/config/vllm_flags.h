@@ -2,7 +2,6 @@
 // A command line of vLLM or SGLang as an experiment of ours: `runexp import-flags`. Functions look for files that model
 // names name, nothing else.
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +18,6 @@ std::vector<std::string> vllm_flag_names();
 
 /// The proposers that flags can ask for: those of vLLM and SGLang.
 std::vector<std::string> vllm_flag_methods();
-
-/// Where the checkpoint of a hub's name is looked for: below PACELINE_MODELS, or models/ where that is not set.
-std::filesystem::path folder_of_hub_name(const std::string& name);
 
 /// A flag, a field or a value without a key here, as typed, and what was perhaps meant: ` (did you mean "x"?)` or "".
 struct UnsupportedFlag {

@@ -241,6 +241,9 @@ TEST(Mistakes, ServeNamesWhatWasMeant) {
           {"serve: there is no model \"target-7m\" (did you mean \"builtin:target-7m\"?)", "builtin:NAME"});
   refuses({"configs/ngram_tp2.jsn"}, 3, {"(did you mean \"configs/ngram_tp2.json\"?)"});
   refuses({"builtin:target-7b"}, 2, {"serve: \"builtin:target-7b\"", "(did you mean \"builtin:target-7m\"?)"});
+  refuses({"${env:PACELINE_UNSET:-configs}/models/target-7m", "--set", "speculation.proposer=ngram", "--set",
+           "speculation.verifier.rule=greedy"},
+          2, {"speculation.verifier.rule: found \"greedy\""});  // the model is there
   refuses({model, "--cell", "x"}, 2, {"serve: --cell: goes with an experiment file"});
   refuses({model, "--profile", "quick"}, 2, {"serve: --profile: goes with an experiment file"});
   refuses({model, "--served-model-name", ""}, 2, {"--served-model-name: found nothing"});

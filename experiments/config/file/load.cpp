@@ -19,20 +19,9 @@ namespace {
 constexpr size_t kMaxExtendsDepth = 16;
 constexpr size_t kMaxFiles = 256;
 
-/// Names of the files in `folder` with one of these extensions, sorted; folders count as files without one.
-std::vector<std::string> names_in(const std::filesystem::path& folder, const std::set<std::string>& extensions) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.empty() ? "." : folder, ignored))
-    if (extensions.contains(entry.is_directory(ignored) ? "" : entry.path().extension().string()))
-      names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// The experiment file in `folder` whose name is nearest to `word`.
 std::optional<std::string> nearest_file(const std::filesystem::path& folder, const std::string& word) {
-  return nearest_name(word, names_in(folder, {".json", ".yaml", ".yml"}));
+  return nearest_name(word, file_names_in(folder, {".json", ".yaml", ".yml"}));
 }
 
 /// ` (did you mean "configs/ngram_tp2.json"?)` for a file that is not there: the nearest name beside it, or in configs/
@@ -204,7 +193,7 @@ void check_builtin(const KeySpec& key, const ConfigNode& node, const std::filesy
                          : key.path == "workload.dataset" ? Builtins{"data set", "workloads", ".jsonl"}
                                                           : Builtins{"model", "models", ""};
   const std::string name = is_shape ? node.text : node.text.substr(8);
-  std::vector<std::string> known = names_in(root / those.folder, {those.extension});
+  std::vector<std::string> known = file_names_in(root / those.folder, {those.extension});
   for (std::string& each : known) each.resize(each.size() - std::string_view(those.extension).size());
   if (known.empty() || std::find(known.begin(), known.end(), name) != known.end()) return;
   out.add(node.origin, fmt::format("\"{}\": no {} of that name is built in{}: there are {}", node.text, those.what,

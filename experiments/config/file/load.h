@@ -21,7 +21,7 @@ struct ConfigOverrides {
   std::vector<std::string> axis;       // "k=1..8", "proposer=none,ngram"
   std::string only;                    // "tp==2 && k>3"; empty: every cell
   std::filesystem::path builtin_root;  // configs/ folder behind builtin: names; empty: sought from the file upwards
-  bool takes_one_cell = false;  // by --cell: there is no --axis and no --only, and no complaint advises them
+  bool takes_one_cell = false;         // by --cell: there is no --axis and no --only, and no complaint advises them
   bool is_recorded = false;  // a run's experiment.json, perhaps of an older program: keys without effect are no mistake
 };
 
