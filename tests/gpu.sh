@@ -3,7 +3,7 @@
 # (CMake's target `sleeps`) and without early starts, too; ranks on two devices or more, sanitizers over the ops, one
 # experiment over all placements that the machine has room for, times of a step at the 8B and 1B shapes beside their
 # floors, those of 8B against committed ratios, and a long comparison of tokens.
-# Prints a table last; exit code 1 when anything failed. Run it in the root of the tree.
+# Prints a table, a line as each ends; exit code 1 when anything failed. Run it in the root of the tree.
 #
 #   tests/gpu.sh [--quick] [FOLDER OF BINARIES] [FOLDER FOR LOGS]      default: build/cuda, build/gpu-logs
 #   --quick: no sanitizers, which take three of four minutes
@@ -13,20 +13,19 @@ quick=0
 bin=$(realpath "${1:-build/cuda}")
 logs=${2:-build/gpu-logs}
 mkdir -p "$logs"
-table=()
 failed=0
 gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null)
 num_gpus=$(grep -c . <<<"$gpus")
 
-# name, command …: runs it, keeps its output, adds a line to the table
+# name, command …: runs it, keeps its output, prints its line of the table
 step() {
   local name=$1 start=$SECONDS status=ok
   shift
   "$@" >"$logs/$name.log" 2>&1 || { status=FAILED && failed=1; }
-  table+=("$(printf '%-28s %-7s %4d s   %s' "$name" "$status" $((SECONDS - start)) "$(summary "$logs/$name.log")")")
+  printf '%-28s %-7s %4d s   %s\n' "$name" "$status" $((SECONDS - start)) "$(summary "$logs/$name.log")"
 }
-skip() {  # name, reason: adds a line to the table
-  table+=("$(printf '%-28s %-7s          %s' "$1" skipped "$2")")
+skip() {  # name, reason: prints a line of the table
+  printf '%-28s %-7s          %s\n' "$1" skipped "$2"
 }
 summary() {
   local facts='^\[  (PASSED|FAILED)  \] [0-9]|ERROR SUMMARY|Lossless:|tests ran|cells, (no|[0-9]+) difference'
@@ -101,5 +100,4 @@ step placements_8b "$bin/runexp" "${big[@]}" --only 'proposer=="none"'
 step strict_100k "$bin/runexp" "${big[@]}" --set workload.requests=129 --set sampling.max_tokens=136 \
   --set sampling.ignore_eos=true --axis concurrency=16 --only 'tp==1 && pp==1 && (proposer=="none" || k==5)'
 
-printf '%s\n' "${table[@]}"
 exit $failed
