@@ -35,7 +35,7 @@ struct ServeCommand {
   std::optional<std::string> cell;  // of an experiment, as find_cell() takes it
   std::string host = "127.0.0.1";
   int port = 8000;
-  std::optional<std::string> name;      // --served-model-name
+  std::vector<std::string> names;       // --served-model-name
   std::optional<std::string> key_file;  // --api-key-file
   std::string speculation = "summary";  // SpeculationReport
   std::vector<std::string> options;     // all names of ours: "--host"
@@ -98,6 +98,15 @@ void check_model_is_there(const ExperimentConfig& config, const std::string& nam
       user_text(name), did_you_mean_model(config, name));
 }
 
+/// Of drafts and heads that flags name: load_config() would call them values of --set.
+void check_second_model_names(const ConfigJson& imported) {
+  const auto speculation = imported.find("speculation");
+  if (speculation == imported.end()) return;
+  for (const ConfigJson& proposer : *speculation)
+    if (proposer.is_object() && proposer.contains("path"))
+      check_model_name(default_config(), "serve: the model that drafts", proposer["path"].get<std::string>());
+}
+
 /// `words`: the model and vLLM's flags.
 ServedCell cell_of_flags(const ServeCommand& command) {
   const bool names_model = !command.words.empty() && !command.words.front().starts_with("-");
@@ -129,6 +138,7 @@ ServedCell cell_of_flags(const ServeCommand& command) {
     fail(ExitCode::usage, "serve: {}: {}{}; see runexp serve --help", user_text(flag),
          is_value ? "this value is not supported" : "not supported", hint.empty() ? own : hint);
   }
+  check_second_model_names(imported.config);
   ConfigOverrides overrides = command.overrides;
   overrides.set = {"sampling.max_tokens=1"};  // requests say that themselves: it fits any context
   add_settings(imported.config, "", overrides.set);
@@ -238,6 +248,16 @@ EngineLoop::MakeEngine engine_maker(const ExperimentConfig& config) {
   };
 }
 
+/// "tp2 pp1, ngram with 5 draft tokens"
+std::string setup_text(const ExperimentConfig& config) {
+  const ParallelConfig& parallel = config.engine.parallel;
+  const SpeculationConfig& speculation = config.speculation;
+  return fmt::format("tp{} pp{}, {}", parallel.tp, parallel.pp,
+                     speculation.drafts() ? fmt::format("{} with {}", speculation.proposer,
+                                                        counted(speculation.num_speculative_tokens, "draft token"))
+                                          : "no speculation");
+}
+
 /// Until the user asks it to stop or the engine fails.
 ExitCode serve_until_stopped(OpenAiServer& server, const ServeLimits& limits) {
   using namespace std::chrono_literals;
@@ -274,14 +294,15 @@ ExitCode serve_until_stopped(OpenAiServer& server, const ServeLimits& limits) {
 }
 
 ExitCode serve_command(const ServeCommand& command) {
-  if (command.name && command.name->empty())
-    fail(ExitCode::usage, "--served-model-name: found nothing, expected a name for clients");
+  if (std::find(command.names.begin(), command.names.end(), "") != command.names.end())
+    fail(ExitCode::usage, "--served-model-name: found nothing, expected names for clients");
   if (command.print_limits) {
     print_limits();
     return ExitCode::ok;
   }
   if (command.words.empty())
-    fail(ExitCode::usage, "serve: name a model or an experiment file; see runexp serve --help");
+    fail(ExitCode::usage, "serve: name a model or an experiment file{}; see runexp serve --help",
+         command.names.size() > 1 ? " before --served-model-name, which takes all words behind it" : "");
   const std::string key = api_key(command);
   const bool loopback = is_loopback(command.host);
   if (!loopback && key.empty() && !command.insecure)
@@ -294,10 +315,11 @@ ExitCode serve_command(const ServeCommand& command) {
   check_served(config.speculation);
   const std::filesystem::path whole = std::filesystem::absolute(config.engine.target.directory).lexically_normal();
   const std::string folder = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  ServedModel model{.names = {command.name.value_or(folder)},
+  ServedModel model{.names = command.names,
                     .tokenizer = load_tokenizer(config.engine.target),
                     .chat_template = chat_template_of(config.engine.target.directory)};
-  if (!command.name && served.name != folder) model.names.push_back(served.name);
+  if (model.names.empty()) model.names = {folder};
+  if (command.names.empty() && served.name != folder) model.names.push_back(served.name);
   const OpenAiServerOptions options{.http = {.host = command.host, .port = command.port},
                                     .access = {.api_key = key, .loopback = loopback},
                                     .speculation = command.speculation == "off"       ? SpeculationReport::off
@@ -310,8 +332,8 @@ ExitCode serve_command(const ServeCommand& command) {
   warn_of_too_many_threads(config.engine);
   fmt::print("http://{}\n", server.address());
   std::fflush(stdout);
-  spdlog::info("serving {} with proposer {} at http://{}/v1{}", model.names.front(), config.speculation.proposer,
-               server.address(), key.empty() ? "" : ", with a key");
+  spdlog::info("serving {} at http://{}/v1{}: {}", model.names.front(), server.address(),
+               key.empty() ? "" : ", with a key", setup_text(config));
   return serve_until_stopped(server, options.http.limits);
 }
 
@@ -337,7 +359,8 @@ void add_serve_command(const Command& program) {
   command.others(&serve->words, "MODEL|EXPERIMENT [FLAGS...]")
       .option("--host", &serve->host, "address to listen on", {.shown = true})
       .option("--port", &serve->port, "0: any that is free", {.shown = true, .least = 0, .most = 65535})
-      .option("--served-model-name", &serve->name, "the model's name for clients (default: its folder's)")
+      .option("--served-model-name", &serve->names, "the model's names for clients (default: its folder's)",
+              {.type = "NAME"})
       .option("--api-key-file", &serve->key_file,
               fmt::format("clients must send the key in this file (or in {})", kKeyVariable), {.type = "FILE"})
       .option("--insecure", &serve->insecure, "listen on addresses other than loopback without a key")

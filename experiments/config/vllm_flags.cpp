@@ -172,7 +172,7 @@ class Importer {
   void read_flag() {
     std::string flag = words_[next_++];
     if (!flag.starts_with("-") || flag.size() < 2)
-      return diagnostics_.add(flag_origin("import-flags", flag), fmt::format("expected a flag, found \"{}\"", flag));
+      return diagnostics_.add(flag_origin("server flags", flag), fmt::format("expected a flag, found \"{}\"", flag));
     std::optional<std::string> value;
     if (const size_t equals = flag.find('='); equals != std::string::npos) {
       value = flag.substr(equals + 1);
@@ -406,7 +406,7 @@ class Importer {
     if (!conflict) return;
     if (const auto said = said_.find(conflict->key); said != said_.end())
       fail_at(said->second.value.origin, conflict->message);
-    fail(ExitCode::usage, "import-flags: {}", conflict->message);
+    fail(ExitCode::usage, "server flags: {}", conflict->message);
   }
 
   const std::vector<std::string>& words_;

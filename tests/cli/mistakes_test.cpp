@@ -246,7 +246,13 @@ TEST(Mistakes, ServeNamesWhatWasMeant) {
           2, {"speculation.verifier.rule: found \"greedy\""});  // the model is there
   refuses({model, "--cell", "x"}, 2, {"serve: --cell: goes with an experiment file"});
   refuses({model, "--profile", "quick"}, 2, {"serve: --profile: goes with an experiment file"});
-  refuses({model, "--served-model-name", ""}, 2, {"--served-model-name: found nothing"});
+  refuses({model, "--served-model-name", "a", ""}, 2, {"--served-model-name: found nothing"});
+  refuses({"--served-model-name", "a", model}, 2,
+          {"name a model", "before --served-model-name, which takes all words"});
+  refuses({model, "stray"}, 2, {"server flags: error: expected a flag, found \"stray\""});
+  refuses({model, "--speculative-config",
+           R"({"method": "draft_model", "model": "builtin:draft-600x", "num_speculative_tokens": 3})"},
+          2, {"serve: the model that drafts: \"builtin:draft-600x\"", "(did you mean \"builtin:draft-600k\"?)"});
   refuses({model, "--kv-cache-dtype", "fp8"}, 2, {"serve: --kv-cache-dtype fp8: this value is not supported;"});
   refuses({model, "--kv-cache-dtpe", "fp8"}, 2, {"not supported (did you mean \"--kv-cache-dtype\"?)"});
   refuses({"configs/ngram_tp2.json", "--cell", "tp2_pp1_ngram_k5_c1", "--set", "k=2"}, 2,

@@ -94,8 +94,9 @@ TEST(ServeCommand, PrintsEveryLimit) {
 TEST(ServeCommand, ServesAModelWithFlagsOfVllm) {
   Served served({"builtin:target-7m", "--tensor-parallel-size", "2", "--speculative-config",
                  R"({"method": "ngram", "num_speculative_tokens": 5})", "--max-model-len", "256", "--served-model-name",
-                 "mine"});
+                 "mine", "ours"});
   EXPECT_TRUE(holds(served.ask("GET", "/v1/models"), "\"id\":\"mine\""));
+  EXPECT_TRUE(holds(served.ask("GET", "/v1/models/ours"), "\"max_model_len\":256"));
   EXPECT_TRUE(holds(served.ask("GET", "/v1/models"), "\"max_model_len\":256"));
   const std::string answer = served.ask(
       "POST", "/v1/chat/completions",
@@ -106,6 +107,7 @@ TEST(ServeCommand, ServesAModelWithFlagsOfVllm) {
   const ProcessResult result = served.process().finish();
   EXPECT_EQ(result.exit_code, 0) << described(result);
   EXPECT_TRUE(result.out.starts_with("http://127.0.0.1:")) << result.out;
+  EXPECT_TRUE(holds(result.err, "/v1: tp2 pp1, ngram with 5 draft tokens")) << result.err;
 }
 
 TEST(ServeCommand, ServesACellOfAnExperiment) {

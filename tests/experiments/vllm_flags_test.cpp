@@ -295,7 +295,7 @@ TEST(VllmFlags, MistakesAreErrors) {
       {"--seed", "--seed: expected a value behind this flag"},
       {"--seed --port 1", "--seed: expected a value behind this flag"},
       {"-sc 5", "-sc: expected an object like {\"method\": \"ngram\", \"num_speculative_tokens\": 5}, found 5"},
-      {"2", "import-flags: expected a flag, found \"2\""},
+      {"2", "server flags: expected a flag, found \"2\""},
   };
   for (const auto& [flags, expected] : mistakes) EXPECT_EQ(complaints(flags), expected) << flags;
 }
