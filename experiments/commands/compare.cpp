@@ -9,6 +9,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "experiments/analysis/read_run.h"
 #include "experiments/commands/command_line.h"
@@ -75,7 +76,14 @@ void check_common_cells(const RunComparison& comparison) {
 ExitCode compare_command(const CompareCommand& command) {
   const CompareOptions options{.min_effect = parse_effect(command.min_effect)};
   std::vector<RunResult> runs;
-  for (const std::string& name : command.runs) runs.push_back(read_run(find_run(command.results_root, name)));
+  for (const std::string& name : command.runs) {
+    runs.push_back(read_run(find_run(command.results_root, name)));
+    const auto named_before = std::find_if(runs.begin(), runs.end() - 1,
+                                           [&](const RunResult& run) { return run.folder == runs.back().folder; });
+    if (named_before != runs.end() - 1)
+      spdlog::warn("{} and {} are the same run, {}", command.runs[size_t(named_before - runs.begin())], name,
+                   runs.back().info.id);
+  }
   const RunComparison comparison = compare_runs(runs, options);
   if (!command.force) check_same_subject(comparison);
   check_common_cells(comparison);

@@ -51,6 +51,7 @@ TEST_F(Gates, CompareSetsTwoRunsSideBySide) {
   EXPECT_EQ(text.err, "");
   const ProcessResult data = call({"compare", "last~1", "last", "last", "--format", "json"});
   EXPECT_EQ(json::parse(data.out).at("runs").size(), 3u);
+  EXPECT_TRUE(holds(data.err, "last and last are the same run")) << data.err;
   EXPECT_TRUE(call({"compare", "last~1", "last", "--format", "md"}).out.starts_with("# Comparison"));
   EXPECT_TRUE(call({"compare", "last~1", "last", "--format", "html"}).out.starts_with("<!doctype html>"));
   EXPECT_TRUE(call({"compare", "last~1", "last", "--format", "csv"}).out.starts_with("cell,first_run,"));
