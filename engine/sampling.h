@@ -20,6 +20,9 @@ class TokenConstraint {
   /// the mask in any state: all may. So too where `drafts` break the rule: they are refused, and nobody looks at the
   /// row behind them. A mask without bits ends the request with numerical_error.
   virtual bool allow(std::span<const int32_t> output, std::span<const int32_t> drafts, std::span<uint32_t> mask) = 0;
+  /// False where to follow drafts has cost much more than the text itself: for now it is better off without. From any
+  /// thread.
+  virtual bool takes_drafts() const { return true; }
 };
 
 struct LogitBias {

@@ -104,6 +104,7 @@ int Scheduler::wish_drafts(ScheduledStep& step, int num_drafts, DraftShape shape
   for (ScheduledRows& rows : step.rows) {
     const Request& request = *rows.request;
     if (turn_of(request) != Turn::decode) continue;
+    if (const auto& constraint = request.seq.params.constraint; constraint && !constraint->takes_drafts()) continue;
     const int length = request.max_length(), held = int(pool_.pages(request.seq.id).size());
     const int emitted = length - request.seq.num_prompt;
     rows.max_depth = std::clamp(

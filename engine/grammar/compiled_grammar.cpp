@@ -41,11 +41,11 @@ CompiledGrammar::Place CompiledGrammar::advance(Place place, int32_t token) {
 }
 
 std::span<const uint32_t> CompiledGrammar::mask(Place place) {
-  const int64_t key = int64_t(place.state) * 2 + place.begins;
-  if (const auto found = masks_.find(key); found != masks_.end()) return found->second;
-  std::vector<uint32_t> mask(size_t(mask_words(trie_->vocab_size())), 0);
-  walk(place, mask);
-  return masks_.emplace(key, std::move(mask)).first->second;
+  if (const auto found = masks_.find(place.key()); found != masks_.end()) return found->second.bits;
+  Mask mask{.bits = std::vector<uint32_t>(size_t(mask_words(trie_->vocab_size())), 0), .work = machine_.work()};
+  walk(place, mask.bits);
+  mask.work = machine_.work() - mask.work;
+  return masks_.emplace(place.key(), std::move(mask)).first->second.bits;
 }
 
 // In depth-first order: a node's state comes from the one above it, and a subtree is left out where that is dead.

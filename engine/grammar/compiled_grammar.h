@@ -26,6 +26,7 @@ class CompiledGrammar {
     StackMachine::State state = StackMachine::kDead;
     bool begins = false;  // no byte came yet, and a blank would not be part of the text (TokenTrie::strips_blank)
     bool operator==(const Place&) const = default;
+    int64_t key() const { return int64_t(state) * 2 + begins; }
   };
 
   CompiledGrammar(ByteGrammar grammar, std::shared_ptr<const TokenTrie> trie);
@@ -50,6 +51,8 @@ class CompiledGrammar {
   bool complete(Place place) const { return machine_.complete(place.state); }
   /// The bits of the tokens whose bytes may follow, [mask_words(vocab_size)] of the trie; valid until the next call.
   std::span<const uint32_t> mask(Place place);
+  /// Steps that its mask took when it was made, whoever asked first. Of a place whose mask is remembered.
+  size_t work_of_mask(Place place) const { return masks_.at(place.key()).work; }
 
   const TokenTrie& trie() const { return *trie_; }
   size_t bytes() const { return machine_.grammar_bytes() + remembered_bytes(); }
@@ -58,12 +61,16 @@ class CompiledGrammar {
   size_t work() const { return machine_.work(); }
 
  private:
+  struct Mask {
+    std::vector<uint32_t> bits;
+    size_t work;
+  };
   size_t remembered_bytes() const;
   void walk(Place place, std::span<uint32_t> mask);
 
   const std::shared_ptr<const TokenTrie> trie_;
   StackMachine machine_;
-  std::unordered_map<int64_t, std::vector<uint32_t>> masks_;
+  std::unordered_map<int64_t, Mask> masks_;
   std::vector<StackMachine::State> path_;  // scratch of walk(): the state at each depth
   uint64_t generation_ = 0;
   size_t num_walks_ = 0;

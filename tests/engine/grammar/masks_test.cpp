@@ -247,5 +247,43 @@ TEST(GrammarMasks, TheMasksOfATextHaveABudget) {
   }
 }
 
+// What drafts cost is not the text's; they stop where it is too much, and go on where the text has caught up.
+TEST(GrammarMasks, DraftsHaveABudgetOfTheirOwn) {
+  const std::vector<std::string> tokens = {"", "a", "b"};
+  constexpr int kLength = 60;
+  const auto rig_within = [&](size_t max_work) {
+    MaskRig rig(regex_grammar("(a[ab]{0,9}|b[ab]{3}){0,30}b{9}"), tokens, {0});
+    rig.constraint = make_grammar_constraint(rig.compiled, {0}, max_work);
+    return rig;
+  };
+  MaskRig free = rig_within(kMaxWorkOfAText);
+  const size_t start = free.compiled->work();
+  std::vector<std::vector<int32_t>> plain;
+  std::vector<int32_t> output;
+  for (int i = 0; i < kLength; ++i, output.push_back(1 + i % 2)) plain.push_back(free.allowed(output));
+  const size_t work = free.compiled->work() - start;
+
+  MaskRig rig = rig_within(work);
+  output.clear();
+  int num_refused = 0, num_taken = 0;
+  for (int i = 0; i < kLength; ++i, output.push_back(1 + i % 2)) {
+    ASSERT_EQ(rig.allowed(output), plain[size_t(i)]) << i;
+    if (!rig.constraint->takes_drafts()) {
+      ++num_refused;
+      continue;
+    }
+    ++num_taken;
+    for (int path = 0; path < 4; ++path) {  // two more tokens, this way or that
+      std::vector<int32_t> drafts;
+      for (int bit = 0; bit < 2; ++bit) {
+        drafts.push_back(1 + (path >> bit & 1));
+        EXPECT_FALSE(rig.allowed(output, drafts).empty());
+      }
+    }
+  }
+  EXPECT_GT(num_refused, 0);
+  EXPECT_GT(num_taken, 1);
+}
+
 }  // namespace
 }  // namespace paceline::test

@@ -182,5 +182,45 @@ TEST(PlanLossless, TokensEqualPlainDecoding) {
   EXPECT_GT(hits, 100);
 }
 
+/// Takes drafts up to a place of the output.
+class EarlyDrafts final : public TokenConstraint {
+ public:
+  bool allow(std::span<const int32_t> output, std::span<const int32_t>, std::span<uint32_t>) override {
+    length_ = output.size();
+    return false;
+  }
+  bool takes_drafts() const override { return length_ < kUpTo; }
+  static constexpr size_t kUpTo = 8;
+
+ private:
+  size_t length_ = 0;
+};
+
+TEST(PlanLossless, AConstraintMayTakeNoMoreDrafts) {
+  PlanRig plans;
+  EngineRig rig(plans.workload.rig_options(1, 1));
+  CheckedRequest request = plans.workload.requests({.rule = VerifyRule::greedy, .seed = 5, .min_requests = 1})[0];
+  request.params.max_tokens = 16;
+  request.params.ignore_eos = true;
+  request.params.stop_token_ids.clear();
+  const std::vector<int32_t> plain = PlanRig::decode(rig, request);
+  const auto constraint = std::make_shared<EarlyDrafts>();
+  request.params.constraint = constraint;
+  const auto engine =
+      rig.make_engine({.proposer = RigProposer::draft, .rule = VerifyRule::greedy, .num_speculative_tokens = 2});
+  engine->submit(request.prompt, request.params);
+  std::vector<int32_t> text;
+  while (!engine->idle()) {
+    const bool may_draft = constraint->takes_drafts();
+    for (const Emitted& emitted : engine->step()) {
+      text.insert(text.end(), emitted.token.begin(), emitted.token.end());
+      if (!may_draft) EXPECT_EQ(emitted.num_drafted, 0) << text.size();
+    }
+  }
+  EXPECT_EQ(text, plain);
+  EXPECT_GT(engine->counters().drafted, 2);
+  EXPECT_LE(engine->counters().drafted, 2 * int64_t(EarlyDrafts::kUpTo));
+}
+
 }  // namespace
 }  // namespace paceline::test
