@@ -292,7 +292,7 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
   }
   --request->num_undecided;
   request->undecided_rows -= row.max_drafts + 1;
-  if (verdict.numerical_error) {
+  if (verdict.numerical_error && verdict.token.empty()) {
     emitted.push_back({.seq = seq.id, .token = {}, .finish = FinishReason::numerical_error});
     finish(*request, FinishReason::numerical_error);
     return;
@@ -331,6 +331,8 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
   }
   if (seq.plan) seq.plan->follow(seq.tokens);
   counters_.emitted += int64_t(out.token.size());
+  if (verdict.numerical_error && out.finish == FinishReason::none)  // else the text ends before that row
+    out.finish = FinishReason::numerical_error;
   if (out.finish == FinishReason::none) {
     pool_.commit(seq.id, pool_.cached(seq.id) + kept_rows, seq.tokens);
     if (request->num_undecided == 0) request->launched = seq.length() - 1;
@@ -342,8 +344,8 @@ void Engine::settle(const StepInFlight& step, const StepInFlight::Row& row, cons
                           .next = seq.tokens.back(),
                           .path = {moved.begin(), moved.end()}});
   } else {
-    // For others to share, unless the proposer has nothing in it.
-    if (!proposer_ || !proposer_->uses_target_pages())
+    // For others to share, unless the proposer has nothing in it, or nobody knows what is.
+    if (!verdict.numerical_error && (!proposer_ || !proposer_->uses_target_pages()))
       pool_.commit(seq.id, std::min(pool_.cached(seq.id) + kept_rows, seq.length()), seq.tokens);
     if (proposer_) ask(*proposer_, "observe_last", [&] { proposer_->observe_last(seq, verdict); });
     finish(*request, out.finish);

@@ -21,7 +21,7 @@ struct EngineOptions {
   int run_ahead = 0;               // steps launched before the previous one is collected (one stage only)
 };
 
-/// Tokens of one sequence that a step has made final.
+/// Tokens of one sequence that a step has made final; with numerical_error those before the row without a distribution.
 struct Emitted {
   SeqId seq = 0;
   std::vector<int32_t> token;

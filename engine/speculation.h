@@ -40,11 +40,11 @@ struct DraftRequest {
 
 /// What became of one sequence's rows of a step.
 struct Verdict {
-  std::vector<int32_t> path;   // accepted nodes, from the root on: 0, 1, … for a chain
-  std::vector<int32_t> token;  // accepted drafts, then the corrected or bonus token
-  int num_drafts = 0;          // drafts that were verified
-  int depth = 0;               // of the deepest, 1 for the children of the root; num_drafts for a chain
-  bool numerical_error = false;
+  std::vector<int32_t> path;            // accepted nodes, from the root on: 0, 1, … for a chain
+  std::vector<int32_t> token;           // accepted drafts, then the corrected or bonus token, unless there is an error
+  int num_drafts = 0;                   // drafts that were verified
+  int depth = 0;                        // of the deepest, 1 for the children of the root; num_drafts for a chain
+  bool numerical_error = false;         // of the row behind the accepted drafts
   std::vector<TokenLogprobs> logprobs;  // of each of `token`, where the row wants them
 };
 

@@ -103,7 +103,7 @@ void ChainVerifier::add_logprobs(Step& step, const Logits& logits, Backend& back
   for (size_t i = 0; i < step.rows.size(); ++i) {
     const VerifyRow& row = step.rows[i];
     Verdict& verdict = step.verdicts[i];
-    if (!row.logprobs.any() || verdict.numerical_error) continue;
+    if (!row.logprobs.any()) continue;
     for (size_t j = 0; j < verdict.token.size(); ++j) {
       const int32_t place = j == 0 ? 0 : 1 + verdict.path[j - 1];  // of the row that the token was drawn from
       const bool is_kept = i < step.raw_rows.size() && !step.raw_rows[i].empty();
@@ -128,11 +128,11 @@ void ChainVerifier::make_verdicts(Step& step) {
     verdict.num_drafts = drafts.size();
     verdict.depth = drafts.depth();
     verdict.numerical_error = result.numerical_error;
-    if (result.numerical_error) continue;
     for (int32_t node = result.last; node != DraftTree::kRoot; node = drafts.parent[size_t(node)])
       verdict.path.push_back(node);
     std::reverse(verdict.path.begin(), verdict.path.end());
     for (const int32_t node : verdict.path) verdict.token.push_back(drafts.token[size_t(node)]);
+    if (verdict.numerical_error) continue;  // the request ends: nobody asks for its state
     verdict.token.push_back(result.next);
     const std::span<const int32_t> moved = path_out_of_place(verdict.path);
     if (step.is_later)

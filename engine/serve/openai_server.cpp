@@ -340,6 +340,12 @@ void OpenAiServer::deliver() {
 }
 
 void OpenAiServer::take(const ChoiceOf& choice, const Emitted& emitted) {
+  if (emitted.finish == FinishReason::numerical_error && !emitted.token.empty()) {
+    Emitted before = emitted;
+    before.finish = FinishReason::none;
+    take(choice, before);  // a stop string may end the text there
+    return take(choice, {.seq = emitted.seq, .token = {}, .finish = emitted.finish});
+  }
   const FinishReason finish = emitted.finish;
   OpenRequest& request = *choice.request;
   const size_t index = size_t(choice.index);
@@ -357,6 +363,7 @@ void OpenAiServer::take(const ChoiceOf& choice, const Emitted& emitted) {
   }
   if (finish == FinishReason::failed || finish == FinishReason::numerical_error || finish == FinishReason::cancelled) {
     metrics_.note_end(seconds_between(request.answer->arrival(), now), finish);
+    if (finish == FinishReason::numerical_error) request.answer->flush();  // what came before it
     request.answer->fail({.status = finish == FinishReason::cancelled ? 503 : 500,
                           .message = finish == FinishReason::numerical_error
                                          ? "numerical_error: a logit is NaN or Inf, or "

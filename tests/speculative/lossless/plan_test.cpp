@@ -182,6 +182,51 @@ TEST(PlanLossless, TokensEqualPlainDecoding) {
   EXPECT_GT(hits, 100);
 }
 
+/// All tokens up to a place of the output, none from there on.
+class NothingFrom final : public TokenConstraint {
+ public:
+  explicit NothingFrom(size_t place) : place_(place) {}
+  bool allow(std::span<const int32_t> output, std::span<const int32_t> drafts, std::span<uint32_t>) override {
+    return output.size() + drafts.size() >= place_;
+  }
+
+ private:
+  const size_t place_;
+};
+
+// What was accepted before a row without a distribution is the request's, as when it is decoded token by token.
+TEST(PlanLossless, AnErrorTakesNoAcceptedTokens) {
+  PlanRig plans;
+  EngineRig rig(plans.workload.rig_options(1, 1));
+  CheckedRequest request = plans.workload.requests({.rule = VerifyRule::greedy, .seed = 5, .min_requests = 1})[0];
+  request.params.max_tokens = 16;
+  request.params.ignore_eos = true;
+  request.params.stop_token_ids.clear();
+  const std::vector<int32_t> plain = PlanRig::decode(rig, request);
+  const size_t stop = size_t(std::find(plain.begin(), plain.end(), plain[7]) - plain.begin());  // it may come before
+  request.params.constraint = std::make_shared<NothingFrom>(stop + 1);
+  for (const bool stops : {false, true}) {
+    if (stops) request.params.stop_token_ids = {plain[stop]};
+    for (const RigProposer& proposer : drafting_rig_proposers()) {
+      SCOPED_TRACE(fmt::format("{}{}", rig_proposer_name(proposer), stops ? ", stop" : ""));
+      std::any kept;
+      if (proposer_entry(proposer.name).knows_texts()) kept = texts_of({request});
+      const auto engine = rig.make_engine(
+          {.proposer = proposer, .rule = VerifyRule::greedy, .num_speculative_tokens = 8, .kept = &kept});
+      engine->submit(request.prompt, request.params);
+      std::vector<int32_t> text;
+      FinishReason finish = FinishReason::none;
+      while (!engine->idle())
+        for (const Emitted& emitted : engine->step()) {
+          text.insert(text.end(), emitted.token.begin(), emitted.token.end());
+          finish = emitted.finish;
+        }
+      EXPECT_EQ(text, std::vector(plain.begin(), plain.begin() + std::ptrdiff_t(stop) + 1));
+      EXPECT_EQ(finish, stops ? FinishReason::stop : FinishReason::numerical_error);
+    }
+  }
+}
+
 /// Takes drafts up to a place of the output.
 class EarlyDrafts final : public TokenConstraint {
  public:
