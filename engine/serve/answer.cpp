@@ -118,6 +118,11 @@ void Answer::fail(const ApiError& error) {
   exchange_->end();
 }
 
+Usage Answer::usage_of(int choice) const {
+  const size_t prompt = size_t(choice / request_.num_choices);
+  return {.prompt_tokens = int64_t(prompts_[prompt].size()), .completion_tokens = choices_[size_t(choice)].num_tokens};
+}
+
 Usage Answer::usage() const {
   Usage usage;
   for (const auto& prompt : prompts_) usage.prompt_tokens += int64_t(prompt.size());
@@ -173,7 +178,7 @@ void Answer::append_event(std::string& out, int index, Choice& choice) {
   out += "}]";
   if (request_.return_token_ids && is_chat && !choice.has_begun)
     fmt::format_to(std::back_inserter(out), ",\"prompt_token_ids\":[{}]", fmt::join(prompts_[prompt], ","));
-  if (request_.continuous_usage) out += ",\"usage\":" + text_of(usage_json(usage()));
+  if (request_.continuous_usage) out += ",\"usage\":" + text_of(usage_json(usage_of(index)));
   const bool is_last =
       num_ended_ == num_choices() &&
       std::all_of(choices_.begin() + index + 1, choices_.end(), [](const Choice& other) { return other.finish_sent; });

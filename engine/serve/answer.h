@@ -59,6 +59,7 @@ class Answer {
   bool has_begun() const { return has_begun_; }
   bool ended() const { return ended_; }  // nothing more will be sent
   Usage usage() const;
+  Usage usage_of(int choice) const;
   Clock::time_point arrival() const { return arrival_; }
 
  private:

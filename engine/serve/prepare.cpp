@@ -18,12 +18,19 @@ std::vector<int32_t> encode_chat(const ChatPrompt& chat, bool add_special, const
     throw ApiError{.message = "messages: this model has no chat template; send its text to /v1/completions",
                    .param = "messages",
                    .code = "no_chat_template"};
+  const RenderOptions options{.add_generation_prompt = chat.add_generation_prompt,
+                              .tools = chat.tools,
+                              .variables = chat.variables,
+                              .now = std::nullopt};
   std::string text;
   try {
-    text = model.chat_template->render(chat.messages, {.add_generation_prompt = chat.add_generation_prompt,
-                                                       .tools = chat.tools,
-                                                       .variables = chat.variables,
-                                                       .now = std::nullopt});
+    text = model.chat_template->render(chat.messages, options);
+    if (!chat.tools.is_null()) {
+      RenderOptions without = options;
+      without.tools = nullptr;
+      if (model.chat_template->render(chat.messages, without) == text)
+        throw ApiError{.message = "tools: this model's chat template does not read them", .param = "tools"};
+    }
   } catch (const Error& error) {  // it refuses the messages, or cannot do with them
     throw ApiError{.message = "messages: the chat template says: " + message_text(error.what()), .param = "messages"};
   }

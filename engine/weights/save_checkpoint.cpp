@@ -155,19 +155,28 @@ void check_room(const fs::path& folder, uint64_t needed) {
          folder.string(), needed, double(needed) / kGiB, space.available, double(space.available) / kGiB);
 }
 
+fs::path whole_path(const fs::path& out) {
+  const fs::path target = fs::absolute(out).lexically_normal();
+  return target.has_filename() ? target : target.parent_path();
+}
+
 }  // namespace
 
-void save_checkpoint(const TensorSource& source, const fs::path& out, const SaveOptions& options) {
-  const fs::path target = fs::absolute(out).lexically_normal();
-  const fs::path final_name = target.has_filename() ? target : target.parent_path();
-  const fs::path folder = final_name.parent_path();
+void check_new_folder(const fs::path& out) {
+  const fs::path final_name = whole_path(out), folder = final_name.parent_path();
   std::error_code error;
   if (fs::exists(fs::symlink_status(final_name, error)))
     fail(ExitCode::usage, "{}: exists, expected a new folder; remove it or name another one", final_name.string());
   if (!fs::is_directory(folder, error))
     fail(ExitCode::usage, "{}: no such folder, expected the parent of the new one; make it first", folder.string());
+}
+
+void save_checkpoint(const TensorSource& source, const fs::path& out, const SaveOptions& options) {
+  check_new_folder(out);
+  const fs::path final_name = whole_path(out), folder = final_name.parent_path();
   check_room(folder, needed_bytes(source, options));
 
+  std::error_code error;
   const fs::path temporary = folder / fmt::format(".{}.{}.partial", final_name.filename().string(), ::getpid());
   if (!fs::create_directory(temporary, error))
     fail(ExitCode::store, "{}: cannot make the folder: {}", temporary.string(),

@@ -24,6 +24,9 @@ struct SaveOptions {
   std::function<void()> before_part = {};         // called before each of these; what it throws ends the writing
 };
 
+/// Throws Error(usage) where save_checkpoint() could not make `out`: it exists, or its parent does not.
+void check_new_folder(const std::filesystem::path& out);
+
 /// Writes config.json, README.md, the copies and texts and model.safetensors, or shards and their index where one file
 /// would be too large. Everything goes to a temporary folder beside `out`, is synced and then renamed: `out` is whole
 /// or absent. Throws Error(usage) when `out` exists; Error(store) when the file system has too little room (said before

@@ -78,6 +78,7 @@ void save_unless_stopped(const TensorSource& source, const std::filesystem::path
 
 /// Writes the checkpoint that engine.target.inflate would load, as a Hugging Face folder.
 ExitCode inflate_command(const SaveCommand& command) {
+  check_new_folder(command.out);
   ExperimentConfig config = default_config();
   check_model_name(config, "SMALL", command.from);
   config.engine.target.path = command.from;
@@ -122,6 +123,7 @@ std::string generation_config(const nlohmann::json& config) {
 
 ExitCode convert_command(const SaveCommand& command) {
   if (!is_gguf_path(command.from)) fail(ExitCode::usage, "FILE: found {}, expected a .gguf file", command.from);
+  check_new_folder(command.out);
   const auto begin = Clock::now();
   const DType dtype = parse_dtype(command.dtype, DType::bf16);
   const GgufCheckpoint source(GgufFile(command.from), dtype);

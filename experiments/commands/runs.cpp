@@ -232,6 +232,11 @@ std::string passes_text(const PassSummaries& passes) {
   return text;
 }
 
+/// Of RunCounters: over HTTP the others are not known.
+bool is_told_by_servers(std::string_view counter) {
+  return counter == "drafts" || counter == "drafted" || counter == "accepted" || counter == "accepted_by_position";
+}
+
 /// What a finished cell was measured to be.
 void print_measurements(const RunResult& run, const RunSummary& summary, const CellSummary& facts) {
   const CellResult& cell = run.cells[facts.cell];
@@ -276,9 +281,11 @@ void print_measurements(const RunResult& run, const RunSummary& summary, const C
                            phases.communicate_ms, phases.bubble_ms, phases.other_ms));
   if (facts.passes) print_fact("passes", passes_text(*facts.passes));
   const json counted_facts = counters_to_json(facts.counters);
+  const bool is_of_server = run.cells[facts.cell].repetitions.front().client.has_value();
   std::string counters;
   for (const auto& [name, value] : counted_facts.items())
-    counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", name, value.dump());
+    if (!is_of_server || is_told_by_servers(name))
+      counters += fmt::format("{}{} {}", counters.empty() ? "" : ", ", name, value.dump());
   print_fact("counters", counters);
 }
 
@@ -340,7 +347,8 @@ ExitCode trace_command(const NamedRun& named, const std::string& name) {
     if (has_record(run.cells[i])) cells.push_back(i);
   }
   if (cells.empty())
-    fail(ExitCode::usage, "{}: no cell has a record of its ranks: the run is of an older version, or has no results",
+    fail(ExitCode::usage,
+         "{}: no cell has a record of its ranks: they were measured over HTTP, by an older version, or not at all",
          run.info.id);
   if (!name.empty()) {
     const size_t found = find_cell(names, name, run.info.id);
@@ -411,7 +419,8 @@ ExitCode note_command(const NamedRun& named, const std::string& text) {
 ExitCode remove_command(const RunsCommand& command) {
   const std::filesystem::path& root = command.run.root;
   if (command.runs.empty() == !command.keep)
-    fail(ExitCode::usage, "rm: name the runs to remove, or say with --keep N how many of the newest stay");
+    fail(ExitCode::usage, "rm: {}name the runs to remove, or say with --keep N how many of the newest stay",
+         command.keep ? "found both runs and --keep: " : "");
   std::vector<std::filesystem::path> folders;
   for (const std::string& name : command.runs) folders.push_back(find_run(root, name));
   if (command.keep) {
@@ -433,6 +442,7 @@ ExitCode remove_command(const RunsCommand& command) {
     }
     fmt::print("{} {}\n", command.dry_run ? "would remove" : "removed", folder.filename().string());
   }
+  if (folders.empty()) fmt::print("nothing to remove\n");
   std::error_code ignored;
   const std::filesystem::path latest = root / "latest";
   if (std::filesystem::is_symlink(latest, ignored) && !std::filesystem::exists(latest, ignored)) {

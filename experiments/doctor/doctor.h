@@ -61,7 +61,8 @@ struct DoctorFacts {
   std::vector<GpuLink> links;  // both ways of pairs, as far as time allowed
 };
 
-/// Folders below `folder` that hold a config.json, by name; none where it cannot be read.
+/// Folders below `folder` that hold a config.json, and .gguf files (of a split one the first part), by name; none where
+/// it cannot be read.
 std::vector<std::filesystem::path> checkpoints_below(const std::filesystem::path& folder);
 
 /// Measures for about two seconds, and less than ten on machines with many GPUs: what has not been measured by then

@@ -10,6 +10,7 @@
 #include "engine/comm/nccl_comm.h"
 #include "engine/model/model_spec.h"
 #include "engine/util/clock.h"
+#include "engine/util/gguf.h"
 #include "engine/util/machine.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/file/load.h"
@@ -133,9 +134,12 @@ void measure_gpus(DoctorFacts& facts) {
 
 std::vector<fs::path> checkpoints_below(const fs::path& folder) {
   std::vector<fs::path> entries = sorted_entries(folder);
-  std::erase_if(entries, [](const fs::path& dir) {
+  std::erase_if(entries, [](const fs::path& entry) {
     std::error_code ignored;  // a config.json that links to itself
-    return !fs::exists(dir / "config.json", ignored);
+    if (fs::exists(entry / "config.json", ignored)) return false;
+    const std::string name = entry.filename().string();
+    const bool is_later_part = name.find("-of-") != std::string::npos && name.find("-00001-of-") == std::string::npos;
+    return !is_gguf_path(entry) || !fs::is_regular_file(entry, ignored) || is_later_part;
   });
   return entries;
 }

@@ -12,6 +12,7 @@
 
 #include "engine/model/rope.h"
 #include "engine/util/bytes.h"
+#include "engine/util/gguf.h"
 #include "engine/util/machine.h"
 #include "experiments/config/devices.h"
 #include "experiments/config/file/builtin_root.h"
@@ -88,10 +89,10 @@ void check_model_folder(const std::string& key, const std::filesystem::path& fol
   if (std::filesystem::exists(folder, ignored)) return;
   const std::filesystem::path name = folder.has_filename() ? folder.filename() : folder.parent_path().filename();
   fail(ExitCode::model_file,
-       "{}: there is no folder {}: nothing is downloaded; expected a folder with config.json and *.safetensors, or a "
+       "{}: there is no {} {}: nothing is downloaded; expected a folder with config.json and *.safetensors, or a "
        ".gguf file, such as "
        "\"${{env:PACELINE_MODELS}}/{}\" (`runexp models` lists what is there)",
-       key, folder.string(), name.string());
+       key, is_gguf_path(folder) ? "file" : "folder", folder.string(), name.string());
 }
 
 /// The ranks that hold a part of a model, each with its place in it.

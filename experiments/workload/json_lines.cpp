@@ -178,7 +178,12 @@ DatasetFormat detect_format(std::string_view text, const std::filesystem::path& 
   const size_t begin = text.find_first_not_of(" \t\r\n");
   const Place top{.file = file.string(), .line = 1};
   if (begin == std::string_view::npos) fail(ExitCode::model_file, "{}: is empty: it holds no prompt", file.string());
-  if (text[begin] == '[') return DatasetFormat::sharegpt;
+  if (text[begin] == '[') {
+    const auto names = [&](std::string_view field) { return text.find(field) != std::string_view::npos; };
+    if (!names("\"conversations\"") && (names("\"prompt\"") || names("\"messages\"") || names("\"text\"")))
+      top.fail("found a JSON array, expected one object a line (JSON Lines)");
+    return DatasetFormat::sharegpt;
+  }
   LineReader lines(text);
   if (text[begin] != '{') {
     while (const auto line = lines.next())

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 
 namespace paceline {
@@ -55,6 +56,7 @@ json parse_record(std::string_view text, const Place& place) {
   } catch (const json::out_of_range&) {
     place.fail("a number is beyond the range of 64-bit floating point");
   } catch (const json::parse_error& e) {
+    if (!utf8_valid(text)) place.fail("is not UTF-8: save the file as UTF-8");
     const size_t byte = std::clamp<size_t>(e.byte, 1, text.size() + 1);
     const std::string_view before = text.substr(0, byte - 1);
     const size_t line_begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;

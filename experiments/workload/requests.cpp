@@ -76,9 +76,9 @@ void check_prompts_fit(std::span<const EncodedPrompt> prompts, const LengthLimit
   for (const EncodedPrompt& prompt : prompts) {
     if (int(prompt.tokens.size()) < limit.max_model_len) continue;
     fail(ExitCode::usage,
-         "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it, leave out long ones "
-         "(workload.max_prompt_chars){}{}",
-         prompt.id, prompt.tokens.size(), limit.max_model_len, limit.max_model_len - 1, limit.fix.empty() ? "" : " or ",
+         "workload: prompt \"{}\" has {} tokens, max_model_len {} leaves room for {}; shorten it{}{}{}", prompt.id,
+         prompt.tokens.size(), limit.max_model_len, limit.max_model_len - 1,
+         prompts.size() > 1 ? ", leave out long ones (workload.max_prompt_chars)" : "", limit.fix.empty() ? "" : " or ",
          limit.fix);
   }
 }

@@ -79,6 +79,11 @@ TEST_F(GgufCommand, ConvertWritesAFolderOfTheSameModel) {
   }
 }
 
+TEST_F(GgufCommand, ModelsListsItsFiles) {
+  const ProcessResult result = runexp({"models"}, {.environment = {"PACELINE_MODELS=" + dir_.path().string()}});
+  EXPECT_TRUE(holds(result.out, file().string())) << described(result);
+}
+
 TEST_F(GgufCommand, ConvertRefusesWhatItCannotDo) {
   expect_failure(runexp({"convert", (dir_ / "golden.json").string(), (dir_ / "out").string()}), 2,
                  {"FILE: found", "expected a .gguf file"});

@@ -103,6 +103,10 @@ TEST(ServeCommand, ServesAModelWithFlagsOfVllm) {
       R"({"model": "mine", "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 30, "temperature": 0})");
   EXPECT_TRUE(holds(answer, "HTTP/1.1 200 OK")) << answer;
   EXPECT_TRUE(holds(answer, "\"num_spec_tokens\":5")) << answer;
+  const std::string tools = served.ask(
+      "POST", "/v1/chat/completions",
+      R"({"model": "mine", "messages": [{"role": "user", "content": "Say hello."}], "tools": [{"type": "function"}]})");
+  EXPECT_TRUE(holds(tools, "HTTP/1.1 400") && holds(tools, "chat template does not read them")) << tools;
   served.process().send(SIGTERM);
   const ProcessResult result = served.process().finish();
   EXPECT_EQ(result.exit_code, 0) << described(result);

@@ -68,6 +68,11 @@ TEST(ClosedLoop, MoreThanThereAreRequestsIsNotReached) {
   EXPECT_EQ(unreached(run),
             "Concurrency 16 and 32 were not reached in 52 cells: at most 12 requests were in flight, as there are no "
             "more (workload.requests).");
+  RunResult few = run_of({16}, 64);  // three labels would not fit into a headline
+  few.cells.resize(3);
+  EXPECT_TRUE(unreached(few).starts_with("Concurrency 16 was not reached in 3 cells: at most 12 ")) << unreached(few);
+  few.cells.resize(2);
+  EXPECT_TRUE(holds(unreached(few), "in tp1 pp1 none and tp1 pp1 ngram k=1: ")) << unreached(few);
   // With all requests at the start it is no closed loop but in name.
   EXPECT_EQ(
       load_lines(run).at(1),

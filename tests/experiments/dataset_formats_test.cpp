@@ -218,6 +218,8 @@ TEST_F(DatasetFormats, ErrorsNameFileLineAndField) {
       {DatasetFormat::automatic, "\n \n", "set: is empty"},
       {DatasetFormat::automatic, "{\"a\": 1, \"b\": 2}\n",
        "set:1: the form is not known: found \"a\", \"b\"; expected"},
+      {DatasetFormat::automatic, "[{\"prompt\": \"a\"}]",
+       "set:1: found a JSON array, expected one object a line (JSON Lines)"},
       {DatasetFormat::automatic, "words\n", "set:1: the form is not known; expected JSON Lines"},
       {DatasetFormat::automatic, "\x1f\x8b rest", "set: is a gzip file: expected JSON Lines, JSON or CSV; unpack"},
   };

@@ -84,7 +84,7 @@ TEST_F(DatasetTest, ErrorsNameFileLineAndField) {
       {"{\"messages\": [{\"role\": \"u\", \"content\": \"a\"}], \"prompt\": \"x\"}\n", "has both"},
       {"{\"id\": \"a\", \"prompt\": \"x\"}\n{\"id\": \"a\", \"prompt\": \"y\"}\n",
        "mine.jsonl:2: field \"id\": \"a\" was used in line 1"},
-      {"{\"prompt\": \"\xFF\"}\n", "mine.jsonl:1: column"},
+      {"{\"prompt\": \"\xFF\"}\n", "mine.jsonl:1: is not UTF-8: save the file as UTF-8"},
       {good + "{\"prompt\": \"a\", \"prompt\": \"b\"}\n", "mine.jsonl:2: key \"prompt\" stands twice"},
       {good + "{\"prompt\": \"a\", \"x\": {\"y\": 1, \"y\": 1}}\n", "mine.jsonl:2: key \"y\" stands twice"},
       {good + "{\"prompt\": \"a\", \"x\": 1e400}\n", "mine.jsonl:2: a number is beyond the range"},

@@ -150,6 +150,22 @@ TEST(Headline, EndsWithWhatElseDecides) {
   EXPECT_TRUE(
       loser[2].starts_with("draft does not pay; best cell by the lower end of its interval: tp1 pp1 draft k=3, 0.90×"))
       << loser[2];
+
+  std::vector<CellResult> loads;
+  for (const int concurrency : {1, 4})
+    for (CellResult cell : {plain(kSlow), ngram_cell(3, kFast), draft}) {
+      cell.axes.concurrency = concurrency;
+      cell.load = fmt::format("c={}", concurrency);
+      cell.requested["load"]["concurrency"] = concurrency;
+      for (std::string* const name : {&cell.id, &cell.baseline_id})
+        if (!name->empty()) *name += fmt::format("_c{}", concurrency);
+      loads.push_back(std::move(cell));
+    }
+  const RunResult run = run_of(loads);
+  const std::vector<std::string> said = test::sentences(run);
+  EXPECT_TRUE(std::ranges::any_of(said, [](const std::string& text) {
+    return text.starts_with("draft does not pay; best cell by the lower end of its interval, c=1: tp1 pp1 ");
+  })) << fmt::format("{}", fmt::join(said, "\n"));
 }
 
 }  // namespace

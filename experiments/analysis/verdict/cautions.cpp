@@ -264,11 +264,14 @@ std::vector<std::string> unreached_texts(const VerdictView& view) {
   std::vector<std::string> texts;
   for (const auto& [reason, of] : by_reason) {
     const bool is_one = of.concurrencies.size() == 1;
+    const auto sentence = [&, &reason = reason](const std::string& cells) {
+      return fmt::format("Concurrency {} {} not reached in {}: {}.", listed_text(of.concurrencies),
+                         is_one ? "was" : "were", cells, reason);
+    };
     constexpr size_t kMostNamed = 3;
-    texts.push_back(fmt::format(
-        "Concurrency {} {} not reached in {}: {}.", listed_text(of.concurrencies), is_one ? "was" : "were",
-        is_one && of.cells.size() <= kMostNamed ? view.labels(of.cells) : counted(std::ssize(of.cells), "cell"),
-        reason));
+    const std::string named = is_one && of.cells.size() <= kMostNamed ? sentence(view.labels(of.cells)) : "";
+    const bool is_named = !named.empty() && num_words(named) <= kMostHeadlineWords;
+    texts.push_back(is_named ? named : sentence(counted(std::ssize(of.cells), "cell")));
   }
   return texts;
 }

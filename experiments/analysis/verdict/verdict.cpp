@@ -271,8 +271,10 @@ std::string loser_text(const VerdictView& view) {
       return pick.kind == PickKind::throughput && &pick.best() == best && leads_by_chance(view, pick);
     });
     if (of.gain || is_said || !of.best->ratio.low) continue;  // one repetition shows nothing of anyone
+    const auto group = std::ranges::find_if(view.groups(), [&](const LoadGroup& each) { return each.holds(*best); });
     return Sentence(fmt::format("{} {}", proposer, loss_of(view, of)))
-        .add(fmt::format("; best cell by the lower end of its interval: {}, {}", view.marked_label(*best),
+        .add(fmt::format("; best cell by the lower end of its interval{}: {}, {}",
+                         group == view.groups().end() ? "" : view.where(*group), view.marked_label(*best),
                          interval_text(of.best->ratio)))
         .text();
   }

@@ -133,6 +133,21 @@ TEST(Answer, UsageAndIdsWhereAskedFor) {
   EXPECT_EQ(events[2]["usage"]["total_tokens"], ids.size() + 4);
 }
 
+TEST(Answer, UsageOfAnEventIsItsChoices) {
+  GenerationRequest request = streamed(ApiKind::completion);
+  request.continuous_usage = true;
+  request.num_choices = 2;
+  Rig rig(request);
+  rig.take("One two", FinishReason::none, 0);
+  rig.take("!", FinishReason::none, 1);
+  rig.answer->flush();
+  const auto events = rig.events();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0]["usage"]["completion_tokens"], small_tokenizer()->encode("One two").size());
+  EXPECT_EQ(events[1]["usage"]["completion_tokens"], 1);
+  EXPECT_EQ(events[1]["usage"]["prompt_tokens"], 3);
+}
+
 /// The flags of events in a row, as "text|" for the target's own tokens and "text*" for drafts that were kept.
 std::string shown_flags(const std::vector<Json>& events) {
   std::string shown;
