@@ -262,9 +262,11 @@ std::vector<std::string> unreached_texts(const VerdictView& view) {
       unreached.concurrencies.push_back(asked);
   }
   std::vector<std::string> texts;
-  for (const auto& [reason, of] : by_reason) {
+  for (const auto& entry : by_reason) {
+    const std::string& reason = entry.first;
+    const Unreached& of = entry.second;
     const bool is_one = of.concurrencies.size() == 1;
-    const auto sentence = [&, &reason = reason](const std::string& cells) {
+    const auto sentence = [&](const std::string& cells) {
       return fmt::format("Concurrency {} {} not reached in {}: {}.", listed_text(of.concurrencies),
                          is_one ? "was" : "were", cells, reason);
     };
