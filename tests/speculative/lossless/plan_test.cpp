@@ -103,8 +103,18 @@ struct PlanRig {
     return made;
   }
 
-  static std::vector<int32_t> decode(EngineRig& rig, const CheckedRequest& request, FinishReason* finish = nullptr) {
-    const auto engine = rig.make_engine({});
+  /// Greedy, without a plan, and without stops.
+  CheckedRequest bare_request() {
+    CheckedRequest request = workload.requests({.rule = VerifyRule::greedy, .seed = 5, .min_requests = 1})[0];
+    request.params.max_tokens = kMaxTokens;
+    request.params.ignore_eos = true;
+    request.params.stop_token_ids.clear();
+    return request;
+  }
+
+  static std::vector<int32_t> decode(EngineRig& rig, const CheckedRequest& request, FinishReason* finish = nullptr,
+                                     const EngineSetup& setup = {}) {
+    const auto engine = rig.make_engine(setup);
     engine->submit(request.prompt, request.params);
     std::vector<int32_t> text;
     while (!engine->idle())
@@ -198,10 +208,7 @@ class NothingFrom final : public TokenConstraint {
 TEST(PlanLossless, AnErrorTakesNoAcceptedTokens) {
   PlanRig plans;
   EngineRig rig(plans.workload.rig_options(1, 1));
-  CheckedRequest request = plans.workload.requests({.rule = VerifyRule::greedy, .seed = 5, .min_requests = 1})[0];
-  request.params.max_tokens = 16;
-  request.params.ignore_eos = true;
-  request.params.stop_token_ids.clear();
+  CheckedRequest request = plans.bare_request();
   const std::vector<int32_t> plain = PlanRig::decode(rig, request);
   const size_t stop = size_t(std::find(plain.begin(), plain.end(), plain[7]) - plain.begin());  // it may come before
   request.params.constraint = std::make_shared<NothingFrom>(stop + 1);
@@ -211,16 +218,10 @@ TEST(PlanLossless, AnErrorTakesNoAcceptedTokens) {
       SCOPED_TRACE(fmt::format("{}{}", rig_proposer_name(proposer), stops ? ", stop" : ""));
       std::any kept;
       if (proposer_entry(proposer.name).knows_texts()) kept = texts_of({request});
-      const auto engine = rig.make_engine(
-          {.proposer = proposer, .rule = VerifyRule::greedy, .num_speculative_tokens = 8, .kept = &kept});
-      engine->submit(request.prompt, request.params);
-      std::vector<int32_t> text;
       FinishReason finish = FinishReason::none;
-      while (!engine->idle())
-        for (const Emitted& emitted : engine->step()) {
-          text.insert(text.end(), emitted.token.begin(), emitted.token.end());
-          finish = emitted.finish;
-        }
+      const std::vector<int32_t> text = PlanRig::decode(
+          rig, request, &finish,
+          {.proposer = proposer, .rule = VerifyRule::greedy, .num_speculative_tokens = 8, .kept = &kept});
       EXPECT_EQ(text, std::vector(plain.begin(), plain.begin() + std::ptrdiff_t(stop) + 1));
       EXPECT_EQ(finish, stops ? FinishReason::stop : FinishReason::numerical_error);
     }
@@ -244,10 +245,7 @@ class EarlyDrafts final : public TokenConstraint {
 TEST(PlanLossless, AConstraintMayTakeNoMoreDrafts) {
   PlanRig plans;
   EngineRig rig(plans.workload.rig_options(1, 1));
-  CheckedRequest request = plans.workload.requests({.rule = VerifyRule::greedy, .seed = 5, .min_requests = 1})[0];
-  request.params.max_tokens = 16;
-  request.params.ignore_eos = true;
-  request.params.stop_token_ids.clear();
+  CheckedRequest request = plans.bare_request();
   const std::vector<int32_t> plain = PlanRig::decode(rig, request);
   const auto constraint = std::make_shared<EarlyDrafts>();
   request.params.constraint = constraint;
