@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -403,6 +404,18 @@ const GgufTensor* GgufFile::find_tensor(std::string_view name) const {
 bool is_gguf_path(const fs::path& path) {
   std::error_code ignored;
   return path.extension() == ".gguf" && !fs::is_directory(path, ignored);
+}
+
+bool is_later_gguf_part(const fs::path& path) {
+  const std::string name = path.filename().string();
+  constexpr size_t kEnd = std::string_view("00002-of-00003.gguf").size(),
+                   kCount = std::string_view("00003.gguf").size();
+  if (name.size() <= kEnd) return false;
+  uint64_t number = 0, count = 0;
+  const char* const end = name.data() + name.size();
+  std::from_chars(end - kEnd, end, number);
+  std::from_chars(end - kCount, end, count);
+  return number > 1 && !split_stem(path, number - 1, count).empty();
 }
 
 }  // namespace paceline

@@ -92,4 +92,7 @@ class GgufFile {
 /// By its name: ends in ".gguf" and is no folder.
 bool is_gguf_path(const std::filesystem::path& path);
 
+/// By its name: a part of a split model, and not its first one.
+bool is_later_gguf_part(const std::filesystem::path& path);
+
 }  // namespace paceline

@@ -137,9 +137,7 @@ std::vector<fs::path> checkpoints_below(const fs::path& folder) {
   std::erase_if(entries, [](const fs::path& entry) {
     std::error_code ignored;  // a config.json that links to itself
     if (fs::exists(entry / "config.json", ignored)) return false;
-    const std::string name = entry.filename().string();
-    const bool is_later_part = name.find("-of-") != std::string::npos && name.find("-00001-of-") == std::string::npos;
-    return !is_gguf_path(entry) || !fs::is_regular_file(entry, ignored) || is_later_part;
+    return !is_gguf_path(entry) || !fs::is_regular_file(entry, ignored) || is_later_gguf_part(entry);
   });
   return entries;
 }

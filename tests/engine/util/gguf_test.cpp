@@ -254,6 +254,10 @@ TEST(GgufPath, IsOneByItsName) {
   std::filesystem::create_directory(dir / "folder.gguf");
   EXPECT_TRUE(is_gguf_path("models/a.gguf"));
   EXPECT_FALSE(is_gguf_path("models/a"));
+  EXPECT_TRUE(is_later_gguf_part("models/a-00002-of-00003.gguf"));
+  for (const char* const whole : {"models/a.gguf", "models/a-00001-of-00003.gguf", "models/king-of-hearts.gguf",
+                                  "models/a-2-of-3.gguf", "-00002-of-00003.gguf"})
+    EXPECT_FALSE(is_later_gguf_part(whole)) << whole;
   EXPECT_FALSE(is_gguf_path(dir / "folder.gguf"));
 }
 
