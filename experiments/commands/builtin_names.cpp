@@ -1,6 +1,7 @@
 #include "experiments/commands/builtin_names.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -51,11 +52,19 @@ std::string did_you_mean_model(const ExperimentConfig& config, const std::string
   return near ? fmt::format(" (did you mean \"{}\"?)", (folder / *near).string()) : "";
 }
 
-std::filesystem::path model_path(const char* option, const std::string& name) {
-  if (!name.starts_with("builtin:")) return name;
-  ExperimentConfig config = default_config();
+std::string found_model(const ExperimentConfig& config, const char* option, const std::string& name) {
   check_model_name(config, option, name);
-  config.engine.target.path = name;
+  std::error_code ignored;
+  const char* const models = std::getenv("PACELINE_MODELS");
+  if (!models || name.starts_with("builtin:") || std::filesystem::exists(name, ignored)) return name;
+  const std::filesystem::path below = std::filesystem::path(models) / name;
+  return std::filesystem::exists(below, ignored) ? below.string() : name;
+}
+
+std::filesystem::path model_path(const char* option, const std::string& name) {
+  ExperimentConfig config = default_config();
+  config.engine.target.path = found_model(config, option, name);
+  if (!config.engine.target.path.starts_with("builtin:")) return config.engine.target.path;
   derive_paths(config);
   return config.engine.target.directory;
 }

@@ -24,7 +24,11 @@ void check_model_name(const ExperimentConfig& config, const char* option, const 
 /// did_you_mean() for a model that is not there: one that is built in, or what lies beside the place that was named.
 std::string did_you_mean_model(const ExperimentConfig& config, const std::string& name);
 
-/// Where a model that an option names lies: builtin:NAME, or itself. Throws Error(usage) as check_model_name does.
+/// The model that an option names: builtin:NAME or a path as written, or what $PACELINE_MODELS holds of that name where
+/// nothing lies there. Throws Error(usage) as check_model_name does.
+std::string found_model(const ExperimentConfig& config, const char* option, const std::string& name);
+
+/// Where found_model() lies.
 std::filesystem::path model_path(const char* option, const std::string& name);
 
 /// Of --pre.

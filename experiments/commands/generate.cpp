@@ -77,12 +77,12 @@ void check_setting(const std::string& setting) {
 }
 
 /// Defaults, and what --set says beside the model and the proposer.
-ExperimentConfig config_with_settings(const GenerateCommand& command) {
+ExperimentConfig config_with_settings(const GenerateCommand& command, const std::string& model) {
   ConfigOverrides overrides;
   const auto add = [&](const char* key, const std::string& value) {
     overrides.set.push_back(fmt::format("{}={}", key, ConfigJson(value).dump()));
   };
-  add("engine.target.path", command.model);
+  add("engine.target.path", model);
   add("speculation.proposer", command.proposer);
   overrides.set.push_back(fmt::format("sampling.max_tokens={}", command.max_tokens));  // lengths are checked against it
   for (const std::string& setting : command.set) {
@@ -117,9 +117,9 @@ ExitCode generate_command(const GenerateCommand& command) {
   if (command.prompt == "-")
     fail(ExitCode::usage, "prompt \"-\": standard input is not read; pass the text, as in generate \"$(cat FILE)\"");
   ExperimentConfig config = default_config();
-  check_model_name(config, "--model", command.model);
-  if (!command.set.empty()) config = config_with_settings(command);
-  config.engine.target.path = command.model;
+  const std::string model = found_model(config, "--model", command.model);
+  if (!command.set.empty()) config = config_with_settings(command, model);
+  config.engine.target.path = model;
   config.engine.target.pre = command.pre;
   config.engine.target.dtype = command.dtype;
   config.engine.parallel.tp = command.tp;
@@ -128,8 +128,7 @@ ExitCode generate_command(const GenerateCommand& command) {
   config.speculation.proposer = command.proposer;
   config.speculation.num_speculative_tokens = config.speculation.drafts() ? command.num_speculative_tokens : 0;
   if (auto& draft = config.speculation.of(command.proposer).model) {
-    if (command.draft) draft->path = *command.draft;
-    check_model_name(config, "--draft", draft->path);
+    draft->path = found_model(config, "--draft", command.draft.value_or(draft->path));
   } else if (command.draft) {
     std::vector<std::string> others;
     for (const ProposerEntry& entry : proposer_list())
@@ -199,7 +198,8 @@ void add_generate_command(const Command& program) {
   program.below("generate", "continue one prompt and print the text")
       .option("prompt", &generate->prompt, "the user's message; the model's chat template is applied, unless --raw",
               {.required = true})
-      .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file", {.shown = true})
+      .option("--model", &generate->model, "builtin:NAME, a folder or a .gguf file, here or in $PACELINE_MODELS",
+              {.shown = true})
       .option("--proposer", &generate->proposer, "",
               {.shown = true, .words = proposer_names(ProposerNames::for_anyone)})
       .option("--draft", &generate->draft, "draft model, for a proposer that takes one (default: its built-in one)")

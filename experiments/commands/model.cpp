@@ -80,8 +80,7 @@ void save_unless_stopped(const TensorSource& source, const std::filesystem::path
 ExitCode inflate_command(const SaveCommand& command) {
   check_new_folder(command.out);
   ExperimentConfig config = default_config();
-  check_model_name(config, "SMALL", command.from);
-  config.engine.target.path = command.from;
+  config.engine.target.path = found_model(config, "SMALL", command.from);
   derive_paths(config);
   const std::filesystem::path& parent = config.engine.target.directory;
   const ModelShape shape = load_model_shape(shape_file(config, command.shape));

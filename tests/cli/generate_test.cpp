@@ -46,6 +46,28 @@ TEST(Generate, SamplesTheSameTextForTheSameSeed) {
   EXPECT_NE(generate("12"), first);
 }
 
+TEST(Generate, FindsModelsBelowTheFolderOfModels) {
+  const TempDir elsewhere;
+  const auto generate = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {kRunexp.string(), "generate", "Say hello.", "--max-tokens", "8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_process(words, {.folder = elsewhere.path(),
+                               .environment = {"PACELINE_MODELS=" + (kSource / "configs/models").string()}});
+  };
+  const ProcessResult built_in = generate({"--proposer", "draft"});
+  expect_success(built_in);
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--set", "speculation.draft.width=2"}}) {  // two ways to make the configuration
+    std::vector<std::string> words = {"--model", "target-7m", "--proposer", "draft", "--draft", "draft-600k"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProcessResult named = generate(words);
+    expect_success(named);
+    EXPECT_EQ(named.out, built_in.out);
+  }
+  std::filesystem::create_directory(elsewhere / "target-7m");  // what lies here comes first
+  expect_failure(generate({"--model", "target-7m"}), 3, {"target-7m", "config.json"});
+}
+
 TEST(Generate, TakesSettingsThatHaveNoOption) {
   const auto generate = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"generate", "Say hello.", "--max-tokens", "24", "--proposer", "draft", "-k", "3"});
