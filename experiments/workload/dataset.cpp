@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/util/mapped_file.h"
+#include "experiments/config/file/builtin_root.h"
 #include "experiments/workload/records.h"
 
 namespace paceline {
@@ -71,10 +72,19 @@ std::vector<std::string_view> public_homes(const std::filesystem::path& file, Da
   return by_path.empty() && format == DatasetFormat::automatic ? by_name : by_path;
 }
 
+/// " (did you mean "builtin:reading_qa"?)": of a set that ships with the program and is named without that.
+std::string did_you_mean_builtin(const std::filesystem::path& file) {
+  const std::filesystem::path root = find_builtin_root(file);
+  const std::string stem = file.stem().string();
+  std::error_code ignored;
+  if (root.empty() || !std::filesystem::exists(root / "workloads" / (stem + ".jsonl"), ignored)) return "";
+  return fmt::format(" (did you mean \"{}{}\"?)", kBuiltin, stem);
+}
+
 [[noreturn]] void fail_missing(const std::filesystem::path& file, DatasetFormat format) {
   const std::vector<std::string_view> homes = public_homes(file, format);
-  fail(ExitCode::model_file, "{}: dataset file not found: check workload.dataset{}{}", file.string(),
-       homes.empty() ? "" : ", or get ", fmt::join(homes, ", or "));
+  fail(ExitCode::model_file, "{}: dataset file not found{}: check workload.dataset{}{}", file.string(),
+       did_you_mean_builtin(file), homes.empty() ? "" : ", or get ", fmt::join(homes, ", or "));
 }
 
 /// Bytes that begin files which must be unpacked first.

@@ -39,8 +39,10 @@ std::vector<PromptMessage> read_messages(const json& row, const Place& place) {
   return messages;
 }
 
-/// "; \"promt\" is none of them (did you mean \"prompt\"?)": of the first field that is spelled like one of a prompt.
+/// "; \"promt\" is none of them (did you mean \"prompt\"?)": of the first field that is spelled like one of a prompt,
+/// or what reads a "text".
 std::string near_field_text(const json& row, bool plain) {
+  if (!plain && row.contains("text")) return "; workload.format=jsonl reads \"text\", too";
   std::vector<std::string> names = {"messages", "prompt"};
   if (plain) names.emplace_back("text");
   for (const auto& [field, value] : row.items())

@@ -422,6 +422,19 @@ TEST(Config, MergesInheritedFilesInOrder) {
             "1:13: there is no file base/c.json (did you mean \"a.json\"?)");
 }
 
+TEST(Config, AWordWithoutQuotesIsNotToldToLoseThem) {
+  const ConfigFiles files;
+  const auto of_yaml = [&](const std::string& value) {
+    files.write("base/a.yaml", "sampling:\n  ignore_eos: " + value + "\n");
+    return files.complaints(R"({"extends": "base/a.yaml"})");
+  };
+  const std::string plain = of_yaml("yes"), quoted = of_yaml("\"yes\"");
+  EXPECT_TRUE(plain.ends_with("is \"yes\": expected true or false; write true")) << plain;
+  EXPECT_TRUE(quoted.ends_with("is \"yes\": expected true or false; write true, without quotes")) << quoted;
+  const std::string argument = files.complaints("{}", {.set = {"sampling.ignore_eos=off"}});
+  EXPECT_TRUE(argument.ends_with("write false")) << argument;
+}
+
 TEST(Config, AMergedObjectStandsWhereItWasWrittenIntoLast) {
   const ConfigFiles files;
   files.write("base.json", R"({"sweep": {"baseline": {"proposer": "none"}, "axes": {"tp": [1, 2]}}})");

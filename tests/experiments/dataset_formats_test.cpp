@@ -176,6 +176,10 @@ TEST_F(DatasetFormats, ErrorsNameFileLineAndField) {
        "set:1: field \"messages\" is missing: expected \"messages\" or \"prompt\" or \"text\"; \"promt\" is none of "
        "them "
        "(did you mean \"prompt\"?)"},
+      {DatasetFormat::automatic, "{\"prompt\": \"x\"}\n{\"text\": \"x\"}",
+       "set:2: field \"messages\" is missing: expected \"messages\" or \"prompt\"; workload.format=jsonl reads "
+       "\"text\", "
+       "too"},
       {DatasetFormat::humaneval, "{\"prompt\": \"x\"}", "set:1: field \"task_id\" is missing: expected a string"},
       {DatasetFormat::gsm8k, kGsm8k + "{\"question\": \"\", \"answer\": \"\"}", "set:2: field \"question\" is empty"},
       {DatasetFormat::squad, "{\"version\": \"1.1\"}", "set:1: field \"data\" is missing"},
@@ -318,6 +322,8 @@ TEST_F(DatasetFormats, AMissingSetSaysWhereItCanBeGot) {
   const std::string plain = message("q.jsonl", DatasetFormat::automatic);
   EXPECT_NE(plain.find("q.jsonl: dataset file not found: check workload.dataset"), std::string::npos);
   EXPECT_EQ(plain.find("github"), std::string::npos);
+  const std::string built_in = message("reading_qa", DatasetFormat::automatic);
+  EXPECT_NE(built_in.find("not found (did you mean \"builtin:reading_qa\"?): check"), std::string::npos) << built_in;
 }
 
 TEST(FilterPrompts, KeepsCategoriesAndShortOnes) {

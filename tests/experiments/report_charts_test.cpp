@@ -220,7 +220,7 @@ TEST(ReportPage, WhatIsMissingComesFirst) {
   for (size_t i = 20; i < 24; ++i) {
     run.cells[i].status = CellStatus::skipped;
     run.cells[i].not_run = true;
-    run.cells[i].reason = "not run: the run ended before it";
+    run.cells[i].reason = "not run: the run ended earlier";
     run.cells[i].repetitions.clear();
   }
   const std::string html = report_of(run);
@@ -233,7 +233,7 @@ TEST(ReportPage, WhatIsMissingComesFirst) {
   EXPECT_TRUE(holds(section, "<h3>Not run</h3><ul><li>not run: "));
   EXPECT_TRUE(holds(section_of(html, "heat"), ">not run</td>"));
   EXPECT_TRUE(holds(section, "rank 1 did not answer within 30 s &lt;deadline&gt;"));
-  EXPECT_TRUE(holds(section, "not run: the run ended before it <span class=\"sub\">(4: "));
+  EXPECT_TRUE(holds(section, "not run: the run ended earlier <span class=\"sub\">(4: "));
   EXPECT_TRUE(holds(section, "runexp resume " + run.info.id));
   run = test::synthetic_run({.with_trouble = false});
   EXPECT_EQ(section_of(report_of(run), "trouble"), "");

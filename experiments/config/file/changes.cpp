@@ -67,7 +67,9 @@ ConfigNode argument_value(const std::string& text, const KeySpec* key, const Ori
       return node;
     }
   }
-  return ConfigNode::make_string(text, origin);
+  ConfigNode node = ConfigNode::make_string(text, origin);
+  node.is_plain = true;
+  return node;
 }
 
 /// Lays {"a": {"b": value}} over the tree, for the path a.b.

@@ -386,6 +386,7 @@ class YamlReader {
                real.ec == std::errc() && real.ptr == end && std::isfinite(node.number)) {
       node.kind = NodeKind::number;
     }
+    node.is_plain = node.kind == NodeKind::string;
     if (node.kind == NodeKind::integer || node.kind == NodeKind::number) refuse_leading_zero(node);
   }
 

@@ -77,6 +77,7 @@ enum class NodeKind : uint8_t { null, boolean, integer, number, string, list, ob
 struct ConfigNode {
   NodeKind kind = NodeKind::null;
   bool boolean = false;
+  bool is_plain = false;    // a string that stands without quotes, as YAML allows
   bool unreadable = false;  // null in place of what was no value, which the reader has complained about
   int64_t integer = 0;
   double number = 0;                  // set for integers as well

@@ -78,9 +78,8 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
   if (key.type == KeyType::boolean) {
     static const std::set<std::string> kYes = {"true", "True", "TRUE", "yes", "Yes", "on", "1"};
     static const std::set<std::string> kNo = {"false", "False", "FALSE", "no", "No", "off", "0"};
-    if (kYes.contains(node.text)) return "; write true, without quotes";
-    if (kNo.contains(node.text)) return "; write false, without quotes";
-    return "";
+    const char* const meant = kYes.contains(node.text) ? "true" : kNo.contains(node.text) ? "false" : nullptr;
+    return meant ? fmt::format("; write {}{}", meant, node.is_plain ? "" : ", without quotes") : "";
   }
   if (node.kind == NodeKind::list && can_differ_between_cells(key)) {
     return "; to compare several values, put the list under \"sweep.axes\"";

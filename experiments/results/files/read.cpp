@@ -236,7 +236,7 @@ void set_status(Replay& cell, bool is_running) {
     result.reason = cell.failure;
   } else if (result.repetitions.empty()) {
     result.status = CellStatus::skipped;
-    result.reason = is_running ? "not run yet: the run goes on" : "not run: the run ended before it";
+    result.reason = is_running ? "not run yet: the run goes on" : "not run: the run ended earlier";
     result.not_run = true;
   } else {
     result.status = CellStatus::done;
