@@ -515,6 +515,14 @@ TEST(VerdictCautions, IntervalsAreSaidToBeOfTimingOnly) {
   EXPECT_FALSE(holds(verdict(run_of({plain({100}), ngram(3, {150})})), "Intervals cover")) << "there are none";
 }
 
+TEST(VerdictCautions, ACellWithoutAWarmUpIsSaidToBeCold) {
+  RunResult run = run_of({plain(kSlow), ngram(3, kFast)});
+  for (CellResult& cell : run.cells) cell.requested["measure"]["warmup_requests"] = 1;
+  EXPECT_FALSE(holds(verdict(run), "warm-up"));
+  run.cells[1].requested["measure"]["warmup_requests"] = 0;
+  EXPECT_TRUE(holds(verdict(run), "1 cell had no warm-up (measure.warmup_requests 0): the first repetition also pays"));
+}
+
 TEST(VerdictCautions, RepeatedPromptsAreCounted) {
   RunResult run = run_of({plain(kSlow), ngram(3, kFast)});
   for (CellResult& cell : run.cells)

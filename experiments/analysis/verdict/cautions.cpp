@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/util/counted.h"
+#include "engine/util/json_io.h"
 #include "experiments/analysis/metrics/loads.h"
 #include "experiments/analysis/metrics/within_cell.h"
 #include "experiments/analysis/outputs/certificate.h"
@@ -142,6 +143,11 @@ void add_served_cautions(const VerdictView& view, const std::vector<const CellSu
     add(counted(whole, "cell took its", "cells took their") +
             " answers whole (server.stream false): there is no time to the first token and none per token.",
         false);
+}
+
+bool has_no_warm_up(const CellResult& cell) {
+  const nlohmann::json* const requests = find_value(cell.requested, "measure.warmup_requests");
+  return requests && *requests == 0;
 }
 
 /// Whether cells ran whose outputs nobody vouches for, and none with a certificate.
@@ -307,7 +313,7 @@ void add_cautions(const VerdictView& view, const Validity& validity, std::vector
     add(disturbed + ".", true);
   if (view.summary().finished())  // else said with how far it came
     for (const std::string& text : missing_baseline_texts(view)) add(text + ": their gain is not known.", true);
-  int64_t oversubscribed = 0, random = 0, older = 0, without_baseline = 0;
+  int64_t oversubscribed = 0, random = 0, older = 0, without_baseline = 0, cold = 0;
   bool repeats = false;
   int fewest = std::numeric_limits<int>::max(), most = 0;
   double most_degenerate = 0;
@@ -317,6 +323,7 @@ void add_cautions(const VerdictView& view, const Validity& validity, std::vector
     oversubscribed += cell.oversubscribed ? 1 : 0;
     without_baseline += cell.baseline_id.empty() ? 1 : 0;
     random += cell.random_weights ? 1 : 0;
+    cold += has_no_warm_up(cell) ? 1 : 0;
     const bool is_served = s->repetitions > 0 && cell.repetitions.front().client;
     older += s->repetitions > 0 && !s->passes && !is_served ? 1 : 0;
     repeats |= s->repetitions > 1;
@@ -338,6 +345,9 @@ void add_cautions(const VerdictView& view, const Validity& validity, std::vector
         true);
   if (oversubscribed > 0)
     add(counted(oversubscribed, "cell ran", "cells ran") + " more threads than cores (oversubscribed): not ranked.");
+  if (cold > 0)
+    add(counted(cold, "cell", "cells") +
+        " had no warm-up (measure.warmup_requests 0): the first repetition also pays for what is done once.");
   if (older > 0)
     add(counted(older, "cell was", "cells were") +
         " recorded before prefill and decode passes were told apart: bounds and break-even are not known.");
