@@ -1,6 +1,9 @@
 #include "engine/serve/prepare.h"
 
 #include <algorithm>
+#include <ctime>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "engine/util/printable.h"
@@ -13,6 +16,47 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kDefaultMaxTokens = 16;  // of a completion, OpenAI's
 
+/// A conversation's text, or the words with which the template refuses it.
+std::string text_or_refusal(const ChatTemplate& chat_template, const Json& messages, const RenderOptions& options) {
+  try {
+    return chat_template.render(messages, options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Throws for a field that asks for something and without which the text is the same: the template does not read it.
+/// Of fields of messages that is asked once per role and kind of content, on the messages up to there: some templates
+/// leave a message's reasoning out when an answer follows, and that is their business.
+void refuse_unread(const ChatPrompt& chat, const RenderOptions& options, const std::string& text,
+                   const ChatTemplate& chat_template) {
+  const auto refuse = [](const std::string& param, const char* what) {
+    throw ApiError{.message = fmt::format("{}: this model's chat template does not read {}", param, what),
+                   .param = param};
+  };
+  if (!chat.tools.is_null()) {
+    RenderOptions without = options;
+    without.tools = nullptr;
+    if (text_or_refusal(chat_template, chat.messages, without) == text) refuse("tools", "them");
+  }
+  std::set<std::tuple<std::string, std::string, bool>> asked;
+  for (size_t i = 0; i < chat.messages.size(); ++i) {
+    for (const auto& [name, what] : {std::pair("tool_calls", "them"), std::pair("reasoning_content", "it")}) {
+      const Json& message = chat.messages[i];
+      const auto field = message.find(name);
+      if (field == message.end() || *field == Json::array() || *field == Json("")) continue;
+      const bool has_content = message.contains("content") && !message["content"].is_null();
+      if (!asked.emplace(name, message["role"], has_content).second) continue;
+      Json so_far = Json::array();
+      for (size_t k = 0; k <= i; ++k) so_far.push_back(chat.messages[k]);
+      const std::string with = text_or_refusal(chat_template, so_far, options);
+      so_far[i].erase(name);
+      if (text_or_refusal(chat_template, so_far, options) == with)
+        refuse(fmt::format("messages[{}].{}", i, name), what);
+    }
+  }
+}
+
 std::vector<int32_t> encode_chat(const ChatPrompt& chat, bool add_special, const ServedModel& model) {
   if (!model.chat_template)
     throw ApiError{.message = "messages: this model has no chat template; send its text to /v1/completions",
@@ -21,19 +65,14 @@ std::vector<int32_t> encode_chat(const ChatPrompt& chat, bool add_special, const
   const RenderOptions options{.add_generation_prompt = chat.add_generation_prompt,
                               .tools = chat.tools,
                               .variables = chat.variables,
-                              .now = std::nullopt};
+                              .now = std::time(nullptr)};  // one, as texts are compared
   std::string text;
   try {
     text = model.chat_template->render(chat.messages, options);
-    if (!chat.tools.is_null()) {
-      RenderOptions without = options;
-      without.tools = nullptr;
-      if (model.chat_template->render(chat.messages, without) == text)
-        throw ApiError{.message = "tools: this model's chat template does not read them", .param = "tools"};
-    }
   } catch (const Error& error) {  // it refuses the messages, or cannot do with them
     throw ApiError{.message = "messages: the chat template says: " + message_text(error.what()), .param = "messages"};
   }
+  refuse_unread(chat, options, text, *model.chat_template);
   return model.tokenizer->encode(text, {.parse_special = true, .add_special = add_special});
 }
 
