@@ -293,6 +293,11 @@ void merge(const AttentionWork& work, LaunchTo queue) {
 
 }  // namespace
 
+int attention_most_parts(const cudaDeviceProp& device) {
+  const size_t steps = (device.sharedMemPerBlockOptin - kReservedShared) / sizeof(MergeStep);
+  return int(steps / kMergeAhead * kMergeAhead);
+}
+
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_parts) {
   return size_t(args.num_heads) * size_t(num_parts) * size_t(kHeader + args.kv.v_dim) * sizeof(float);
 }
@@ -300,7 +305,7 @@ size_t attention_row_bytes(const AttentionArgs& args, int32_t num_parts) {
 void attention(const AttentionArgs& args, const AttentionPlan& plan, const FreshRows& fresh, const PageMaps& maps,
                const Operand& operand, void* workspace, LaunchTo queue) {
   const KvView& kv = args.kv;
-  const int group = args.group ? args.group : args.num_heads / kv.num_kv_heads;
+  const int group = group_of(args);
   const AttentionWork work{.q = args.q.f32_row(0),
                            .q_stride = args.q.stride,
                            .out = args.out.f32_row(0),

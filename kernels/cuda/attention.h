@@ -26,6 +26,12 @@ inline constexpr int kLineTile = 32, kMmaLines = 64;
 /// chunk, so that more blocks run at once.
 inline constexpr int kFewLines = 32, kChunkLines = 48;
 int attention_line_tile(const AttentionArgs& args, bool whole = true);
+/// Tiles of a call, beyond which its rows are taken in slices: a grid has 65,535 blocks in y, and they are staged.
+inline constexpr int kMostTiles = 32'768;
+/// Query heads of a KV head.
+constexpr int group_of(const AttentionArgs& args) {
+  return args.group ? args.group : args.num_heads / args.kv.num_kv_heads;
+}
 /// Of a row of `len` keys, the first that it sees. window: 0 for all.
 constexpr int32_t first_key(int32_t window, int32_t len) { return window > 0 && len > window ? len - window : 0; }
 constexpr int32_t chunks_of(int32_t positions) { return (positions + kDeviceChunk - 1) / kDeviceChunk; }
@@ -141,7 +147,7 @@ struct AttentionPlan {
   // keys before a tile's first row, and FreshRows::factors, are complete even before wait_for_predecessor()
   bool keys_stay = false;
 };
-/// A call in slices of rows, so that what chunks leave fits the scratch.
+/// A call in slices of rows, so that what chunks leave fits the scratch, and tiles are no more than kMostTiles.
 struct AttentionSlices {
   AttentionPlan plan;             // without what lies in device memory
   std::vector<LineTile> tiles;    // of all rows
@@ -154,7 +160,7 @@ struct AttentionSlices {
 
   size_t scratch_bytes() const { return cut_bytes + size_t(plan.num_rows) * row_bytes; }
 };
-/// REQUIRES rows.
+/// REQUIRES rows. Throws Error(device) for a context that is too long for what merges its parts.
 AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, const cudaDeviceProp& device);
 /// Those of plan.num_rows rows from plan.first_row on.
 void make_tiles(const AttentionArgs& args, AttentionSlices& slices);
@@ -190,7 +196,8 @@ int attention_blocks_each(int most_lines);
 /// AttentionPlan::ring_stages of whole lines, as far as the device has the room.
 int attention_ring_stages(const KvView& kv, int num_tiles, int most_lines, int team_blocks,
                           const cudaDeviceProp& device);
-/// AttentionPlan::team_blocks of num_rows rows in as many pairs of a tile and a KV head: teams all run at once.
+/// AttentionPlan::team_blocks of num_rows rows in as many pairs of a tile and a KV head: so many that, of 132
+/// multiprocessors, all run at once.
 int attention_team_blocks(int num_rows, int num_pairs, const cudaDeviceProp& device);
 /// AttentionPlan::warp_sets of its tiles, where those are of many lines.
 int attention_warp_sets(const KvView& kv, const AttentionPlan& plan, const cudaDeviceProp& device);
@@ -218,6 +225,8 @@ bool attention_takes_whole_lines(const AttentionArgs& args, int num_tiles, int m
 
 /// Once for the current device, before its first attention.
 void prepare_attention(const cudaDeviceProp& device);
+/// Parts of a row that the device merges; so many times kDeviceChunk positions.
+int attention_most_parts(const cudaDeviceProp& device);
 /// Bytes for so many parts of a row.
 size_t attention_row_bytes(const AttentionArgs& args, int32_t num_parts);
 /// Contract: Backend::attention, for the plan's rows, with the spans of args replaced by `plan`. workspace:

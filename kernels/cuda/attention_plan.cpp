@@ -10,9 +10,6 @@
 namespace paceline::cuda {
 namespace {
 
-/// Query heads of a KV head.
-int group_of(const AttentionArgs& args) { return args.group ? args.group : args.num_heads / args.kv.num_kv_heads; }
-
 /// What its rows see, to `tile`; row_of(i): row i of its sequence or path.
 template <class RowOf>
 void add_keys(const AttentionArgs& args, LineTile& tile, RowOf&& row_of) {
@@ -216,10 +213,12 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   plan.whole = false;
   if (rows_of_seqs == args.q.rows) {  // rows of no sequence are zeroed by the merge
     const bool fills_device = attention_takes_whole_lines(args, plan.num_tiles, plan.most_lines, device);
-    if (!has_trees && attention_line_tile(args) == kMmaLines &&
+    if (!has_trees && attention_line_tile(args) == kMmaLines && plan.num_tiles <= kMostTiles &&
         attention_ring_stages(args.kv, plan.num_tiles, plan.most_lines, 1, device) > 0)
       cut_long(args, scratch_bytes, device, fills_device, slices);
-    plan.whole = fills_device || plan.num_merged > 0;
+    const bool is_beyond_merge =
+        attention_line_tile(args) == kMmaLines && plan.num_chunks > attention_most_parts(device);
+    plan.whole = fills_device || plan.num_merged > 0 || is_beyond_merge;
     plan.team_blocks = share_lines() ? attention_team_blocks(args.q.rows, int(blocks), device) : 1;
     if (plan.team_blocks > 1 && !plan.whole) {
       plan.whole = plan.num_chunks <= kMostTeamChunks;
@@ -235,6 +234,14 @@ AttentionSlices plan_attention(const AttentionArgs& args, size_t scratch_bytes, 
   slices.row_bytes = plan.whole && !has_trees ? 0 : attention_row_bytes(args, plan.num_parts);
   slices.slice_rows =
       slices.row_bytes == 0 ? args.q.rows : int32_t(std::max<size_t>(1, scratch_bytes / slices.row_bytes));
+  if (plan.num_tiles > kMostTiles) {  // of sequences of one row each, a tile more than their lines fill
+    const int64_t lines = int64_t{kMostTiles} * slices.line_tile;
+    slices.slice_rows = std::min(slices.slice_rows, int32_t(lines / (group_of(args) + slices.line_tile)));
+  }
+  if (slices.row_bytes > 0 && plan.num_parts > attention_most_parts(device))
+    fail(ExitCode::device,
+         "{}: a context of {} tokens; attention takes {} at most: lower engine.scheduler.max_model_len", device.name,
+         longest, attention_most_parts(device) * kDeviceChunk);
   return slices;
 }
 

@@ -1,6 +1,8 @@
 // Float32 and float16 weights: per output one fma chain in k order for each chunk, the chunk sums as a binary tree. The
 // bits are those of the CPU. A thread owns an output of a few rows; neighbours read neighbouring weights.
 
+#include <algorithm>
+
 #include "kernels/cuda/device_code.cuh"
 #include "kernels/cuda/epilogue.cuh"
 #include "kernels/cuda/gemm.h"
@@ -10,19 +12,20 @@ namespace {
 
 constexpr int kOutputs = 128;
 constexpr int kRows = 8;
-constexpr int kSlice = 64;  // values of k of all rows in shared memory at a time
+constexpr int kSlice = 64;                     // values of k of all rows in shared memory at a time
+constexpr int kMostGridRows = 65'535 * kRows;  // of a launch: a grid has no more blocks in y
 
 template <class W>
 __global__ void __launch_bounds__(kOutputs)
-    gemm_chain_kernel(const W* w, int64_t padded_n, WeightOrder order, const float* x, int64_t x_stride, int rows,
-                      int64_t units, Epilogue epilogue) {
+    gemm_chain_kernel(const W* w, int64_t padded_n, WeightOrder order, const float* x, int64_t x_stride, int first_row,
+                      int rows, int64_t units, Epilogue epilogue) {
   __shared__ float slice[kRows][kSlice];
   launch_dependents();
   wait_for_predecessor();
   const int64_t column = blockIdx.x * int64_t{kOutputs} + threadIdx.x;  // of the units' outputs
   const int64_t unit = column / 16;
   const int lane = int(column % 16), tiles = epilogue.tiles_per_unit();
-  const int row_begin = blockIdx.y * kRows, chunks = order.chunks;
+  const int row_begin = first_row + int(blockIdx.y) * kRows, chunks = order.chunks;
   const int64_t longest_chunk = (order.k + chunks - 1) / chunks;
   const uint32_t message = epilogue.push.count > 0 ? message_of(epilogue.push) : 0;
   float gate[kRows];
@@ -67,10 +70,14 @@ template <class W>
 void run(const GemmArgs& args, LaunchTo queue) {
   const auto& w = static_cast<const CudaWeight&>(*args.w);
   const int64_t units = w.tiles() / (w.pair_panels ? 2 : 1);
-  launch(gemm_chain_kernel<W>,
-         dim3(unsigned((units * 16 + kOutputs - 1) / kOutputs), unsigned((args.x.rows + kRows - 1) / kRows)),
-         dim3(kOutputs), 0, queue, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.order(),
-         static_cast<const float*>(args.x.f32_row(0)), args.x.stride, int(args.x.rows), units, epilogue(args, {}));
+  for (int first = 0; first < args.x.rows; first += kMostGridRows) {
+    const int rows = std::min(args.x.rows - first, kMostGridRows);
+    launch(gemm_chain_kernel<W>,
+           dim3(unsigned((units * 16 + kOutputs - 1) / kOutputs), unsigned((rows + kRows - 1) / kRows)), dim3(kOutputs),
+           0, queue, static_cast<const W*>(w.memory.as<W>()), w.tiles() * kTile, w.order(),
+           static_cast<const float*>(args.x.f32_row(0)), args.x.stride, first, int(args.x.rows), units,
+           epilogue(args, {}));
+  }
 }
 
 }  // namespace

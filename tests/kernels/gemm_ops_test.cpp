@@ -224,6 +224,24 @@ TEST_P(GemmOps, AddsToWhatIsThere) {
     }
 }
 
+// More groups of rows than a grid may have blocks in y.
+TEST_P(GemmOps, RowsBeyondTheGridsSecondDimension) {
+  constexpr int kRows = 524'300, kIn = 8, kOut = 16;
+  const std::vector<float> one = random_values(kIn, 1);
+  std::vector<float> x;
+  for (int row = 0; row < kRows; ++row) x.insert(x.end(), one.begin(), one.end());
+  const GuardedRows rows(backend(), kRows, kIn, x, 0);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const StoredMatrix weights(kOut, kIn, dtype, 2);
+    const HostWeight part = weights.host();
+    const Weight w = backend().pack({&part, 1}, {.dtype = dtype});
+    GuardedRows y(backend(), kRows, kOut, 0);
+    backend().gemm({.x = rows.view(), .w = w.get(), .y = y.view()});
+    const std::vector<float> got = y.read();
+    EXPECT_TRUE(same_bits({got.begin(), got.begin() + kOut}, {got.end() - kOut, got.end()})) << dtype_name(dtype);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, GemmOps, testing::ValuesIn(kDevices), device_name);
 
 }  // namespace
