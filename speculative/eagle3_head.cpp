@@ -18,6 +18,10 @@ int64_t tap_cols(const Eagle3Spec& spec) { return int64_t(spec.taps.size()) * sp
 
 }  // namespace
 
+int64_t eagle3_widest_row(const Eagle3Spec& spec) {
+  return std::max({tap_cols(spec), int64_t{2} * spec.hidden_size, q_cols(spec), int64_t{spec.intermediate_size}});
+}
+
 size_t eagle3_workspace_bytes(const Eagle3Spec& spec, const Eagle3Options& options) {
   const int64_t h = spec.hidden_size, rows = options.max_num_rows;
   const int64_t taps = tap_cols(spec) * (spec.norm_before_fc ? 2 : 1);

@@ -16,6 +16,8 @@
 
 namespace paceline {
 
+/// Values of the widest row that one of its products reads.
+int64_t eagle3_widest_row(const Eagle3Spec& spec);
 /// Bytes of workspace, features and cells, and of a block of its KV.
 size_t eagle3_workspace_bytes(const Eagle3Spec& spec, const Eagle3Options& options);
 size_t eagle3_block_bytes(const Eagle3Spec& spec, int block_size, DType kv_dtype);

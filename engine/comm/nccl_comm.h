@@ -1,6 +1,8 @@
 #pragma once
 // Ranks on GPUs, over NCCL.
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -22,5 +24,8 @@ std::string nccl_version();
 /// CUDA backend.
 std::unique_ptr<Communicator> make_nccl_comm(std::unique_ptr<Communicator> control, Backend& backend,
                                              const PeerWatch& peers);
+
+/// What a rank keeps to bring messages of `floats` floats of each of `size` ranks together; small ones need less.
+constexpr size_t nccl_room_bytes(int64_t floats, int size) { return sizeof(float) * size_t(floats) * size_t(size); }
 
 }  // namespace paceline

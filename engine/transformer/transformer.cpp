@@ -225,6 +225,11 @@ size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options,
   return sizeof(float) * (per_row * size_t(options.max_num_rows) + per_logit_row * size_t(options.max_num_logit_rows));
 }
 
+int64_t widest_row(const ModelSpec& spec, int tp) {
+  return std::max(
+      {spec.hidden_size, spec.embed_cols(), spec.num_heads / tp * spec.head_dim, spec.intermediate_size / tp});
+}
+
 size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows,
                   std::span<const int> taps) {
   const auto [begin, end] = split_layers(spec, place.num_stages)[size_t(place.stage)];

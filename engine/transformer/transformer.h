@@ -79,6 +79,9 @@ TapShare tap_share(const ModelSpec& spec, const ModelRank& place, std::span<cons
 /// Bytes of activations, logits and taps of the rank at `place`.
 size_t workspace_bytes(const ModelSpec& spec, const TransformerOptions& options, const ModelRank& place);
 
+/// Values of the widest row that a product of a rank reads.
+int64_t widest_row(const ModelSpec& spec, int tp);
+
 /// Bytes that the rank at `place` puts into sums, gathers and messages in a pass over `rows` rows, of which
 /// `logit_rows` want logits: what CommStats::bytes grows by, deferred rows aside.
 size_t comm_bytes(const ModelSpec& spec, const ModelRank& place, int64_t rows, int64_t logit_rows,

@@ -10,6 +10,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "engine/comm/nccl_comm.h"
 #include "engine/model/rope.h"
 #include "engine/util/bytes.h"
 #include "engine/util/gguf.h"
@@ -102,6 +103,18 @@ std::vector<std::pair<RankMemory*, ModelRank>> holders_of(std::vector<RankMemory
   for (size_t rank = 0; rank < memory.size(); ++rank)
     if (const auto place = model_rank(ranks, placement, int(rank))) holders.emplace_back(&memory[rank], *place);
   return holders;
+}
+
+/// What a GPU's backend and communicator take for a model beside kCudaWorkspaceBytes, but for its products' operands,
+/// which all models of a rank share.
+void add_gpu_buffers(const ModelSpec& spec, DType dtype, const LoadPlan& plan, const ModelRank& place,
+                     RankMemory& rank) {
+  if (dtype == DType::bf16) rank.widest_row = std::max(rank.widest_row, widest_row(spec, place.tp));
+  rank.workspace += cuda_rope_bytes(plan.max_model_len, spec.rope.rotary_dim + spec.window_rope.rotary_dim);
+  if (place.tp == 1) return;
+  const int64_t summed = int64_t{plan.max_num_rows} * std::max(spec.hidden_size, spec.embed_cols());
+  const int64_t gathered = int64_t{plan.max_num_logit_rows} * ((spec.vocab_size + place.tp - 1) / place.tp);
+  rank.workspace += nccl_room_bytes(std::max(summed, gathered), place.tp);
 }
 
 size_t packed_bytes(const ModelSpec& spec, const ModelRank& place, DType dtype, Numerics numerics) {
@@ -295,12 +308,16 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
 
   const int block_size = config.engine.kv_cache.block_size;
   const Numerics numerics = config.engine.numerics;
+  const bool is_on_gpus = on_cuda(config.engine);
   plan.ranks.resize(size_t(placement.num_ranks()));
   for (const auto& [rank, place] : holders_of(plan.ranks, RankSet::all, placement)) {
     rank->weights = packed_bytes(plan.target, place, plan.dtype, numerics);
     rank->block_bytes = kv_block_bytes_on(plan.target, place, block_size, plan.kv_dtype);
-    rank->workspace = workspace_bytes(plan.target, target_options(plan, config), place) +
-                      (on_cuda(config.engine) ? kCudaWorkspaceBytes : 0);
+    rank->workspace = workspace_bytes(plan.target, target_options(plan, config), place);
+    if (is_on_gpus) {
+      rank->workspace += kCudaWorkspaceBytes;
+      add_gpu_buffers(plan.target, plan.dtype, plan, place, *rank);
+    }
     const auto taps = config.speculation.head() ? std::span<const int>(plan.taps) : std::span<const int>();
     rank->comm_bytes = comm_bytes(plan.target, place, 1, 1, taps);
   }
@@ -312,6 +329,9 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     deciding.swapped_draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
     deciding.draft_block_bytes += eagle3_block_bytes(head, block_size, plan.kv_dtype);
     deciding.workspace += eagle3_workspace_bytes(head, head_options(plan, config, limits, head));
+    if (!is_on_gpus) continue;
+    if (dtype == DType::bf16) deciding.widest_row = std::max(deciding.widest_row, eagle3_widest_row(head));
+    deciding.workspace += cuda_rope_bytes(plan.max_model_len, head.rope.rotary_dim);
   }
   std::map<std::string, std::optional<PlannedSecondModel>> second_models;  // by key; none: it cannot be read
   const auto second_model_of = [&](const ExperimentConfig& cell) -> const PlannedSecondModel* {
@@ -329,6 +349,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
       rank->draft_block_bytes += kv_block_bytes_on(second->spec, place, block_size, plan.kv_dtype);
       rank->workspace += workspace_bytes(
           second->spec, transformer_options(plan, config, second->dtype, second->ranks, plan.max_model_len), place);
+      if (is_on_gpus) add_gpu_buffers(second->spec, second->dtype, plan, place, *rank);
     }
     return &*second;
   };
@@ -353,6 +374,8 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     proposer_bytes = std::max(proposer_bytes, bytes);
   }
   deciding.workspace += proposer_bytes;
+  if (is_on_gpus)
+    for (RankMemory& rank : plan.ranks) rank.workspace += cuda_operand_bytes(plan.max_num_rows, rank.widest_row);
   plan.devices =
       devices_of(config, plan.ranks, limits.memory_bytes.empty() ? memory_now(config, placement) : limits.memory_bytes);
   MemoryPlanInput memory{.devices = plan.devices,
@@ -365,7 +388,7 @@ LoadPlan plan_load(const ExperimentConfig& config, const LoadLimits& limits) {
     memory.swap_block_bytes = std::max(memory.swap_block_bytes, rank.block_bytes + rank.swapped_draft_block_bytes);
   if (config.engine.kv_cache.prefix_caching)
     memory.prefix_cache_tokens = int64_t(plan.max_num_seqs) * plan.max_model_len;
-  if (on_cuda(config.engine)) memory.host_bytes = memory_limit_bytes();
+  if (is_on_gpus) memory.host_bytes = memory_limit_bytes();
   if (!scheduler.max_model_len) {  // auto: the model's, cut to what the KV cache holds
     memory.max_model_len = block_size;
     const int64_t tokens = plan_memory(memory).blocks_that_fit * block_size;

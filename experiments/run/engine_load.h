@@ -42,6 +42,7 @@ struct RankMemory {
   size_t block_bytes = 0;                // of one block of the target's KV
   size_t draft_block_bytes = 0;          // of the draft models' and heads'
   size_t swapped_draft_block_bytes = 0;  // of these, what goes to host memory with the target's: heads'
+  int64_t widest_row = 0;                // values that a bfloat16 product of its models reads; on GPUs
   size_t comm_bytes = 0;                 // that it puts into sums and messages in a pass of the target over one row
 
   size_t kv(int64_t num_blocks) const { return size_t(num_blocks) * block_bytes; }

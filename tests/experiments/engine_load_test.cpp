@@ -10,6 +10,7 @@
 
 #include "engine/comm/work_scope.h"
 #include "experiments/run/plan/planned_cell.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
 
@@ -235,6 +236,26 @@ TEST(LoadPlan, OnGpusTheFullestRankDecidesTheBlocks) {
 }
 
 // The first pass has the prompt's rows and wants the logits of one, the others have one row each.
+// What products, sums over ranks and rope take on a GPU beside the model's workspace.
+TEST(LoadPlan, OnGpusBuffersGrowWithRowsRanksAndPositions) {
+  static constexpr int kIntermediate = 14'336, kHidden = 4096, kRows = 65'536, kPositions = 1024;
+  const auto more_than_on_cpus = [](int rows, int tp) {
+    ExperimentConfig config = config_as("llama-3-8b");
+    config.engine.parallel = {.tp = tp, .pp = 1, .threads_per_rank = {}, .pp_microbatches = {}};
+    config.engine.scheduler.max_num_batched_tokens = rows;
+    const std::vector<size_t> memory(size_t(tp), size_t{160} << 30);
+    const size_t on_cpus = plan_load(config, {.memory_bytes = {memory[0]}}).ranks[0].workspace;
+    config.engine.backend = "cuda";
+    return plan_load(config, {.memory_bytes = memory}).ranks[0].workspace - on_cpus;
+  };
+  EXPECT_EQ(more_than_on_cpus(kRows, 1),
+            kCudaWorkspaceBytes + cuda_operand_bytes(kRows, kIntermediate) + cuda_rope_bytes(kPositions, 128));
+  EXPECT_GT(cuda_operand_bytes(kRows, kIntermediate), 2 * size_t{kRows} * kIntermediate * 2);
+  EXPECT_EQ(more_than_on_cpus(kRows, 2), kCudaWorkspaceBytes + cuda_operand_bytes(kRows, kIntermediate / 2) +
+                                             cuda_rope_bytes(kPositions, 128) +
+                                             size_t{kRows} * kHidden * 2 * sizeof(float));
+}
+
 TEST(LoadPlan, CommunicationIsWhatRanksCount) {
   constexpr int kPrompt = 9, kOutput = 4;
   for (const auto& [tp, pp] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)}) {
