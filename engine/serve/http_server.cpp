@@ -124,7 +124,7 @@ void HttpServer::Impl::listen(std::string host, int at) {
     error = listen_at(endpoint);
     if (!error) return;
   }
-  fail(ExitCode::device, "{}: {}; {}", written_address(host, at), error.message(), fix_of(error));
+  fail(ExitCode::usage, "{}: {}; {}", written_address(host, at), error.message(), fix_of(error));
 }
 
 ErrorCode HttpServer::Impl::listen_at(const tcp::endpoint& endpoint) {

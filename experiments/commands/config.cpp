@@ -147,7 +147,7 @@ constexpr const char* kExitCodes =
     "6    results store\n"
     "7    correctness check failed\n"
     "8    timing check failed\n"
-    "9    inconclusive under --strict\n"
+    "9    regress --strict: times were disturbed\n"
     "10   a check of Paceline's own failed: a bug, please report it\n"
     "130  SIGINT\n"
     "143  SIGTERM\n";

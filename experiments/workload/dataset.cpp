@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/util/mapped_file.h"
+#include "engine/util/suggest.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/workload/records.h"
 
@@ -164,7 +165,8 @@ std::vector<Prompt> filter_prompts(std::vector<Prompt> prompts, const std::vecto
     if (!prompt.category.empty()) known.insert(prompt.category);
   for (const std::string& category : categories) {
     if (!known.contains(category))
-      fail(ExitCode::model_file, "workload.categories: the data set has no category \"{}\": it has {}", category,
+      fail(ExitCode::usage, "workload.categories: the data set has no category \"{}\"{}: it has {}", category,
+           did_you_mean(category, {known.begin(), known.end()}),
            known.empty() ? std::string("none") : fmt::format("{}", fmt::join(known, ", ")));
   }
   const size_t before = prompts.size();
@@ -174,7 +176,7 @@ std::vector<Prompt> filter_prompts(std::vector<Prompt> prompts, const std::vecto
     return !wanted || (max_prompt_chars && bytes_of(prompt) > *max_prompt_chars);
   });
   if (prompts.empty() && before > 0)
-    fail(ExitCode::model_file, "workload.max_prompt_chars {}: all prompts of the data set are longer",
+    fail(ExitCode::usage, "workload.max_prompt_chars {}: all prompts of the data set are longer",
          max_prompt_chars.value_or(0));
   return prompts;
 }

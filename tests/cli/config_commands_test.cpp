@@ -18,6 +18,7 @@ TEST(Explain, KeysSectionsAndTopics) {
        {"(top): The file itself.", "engine: ", "  engine.parallel.tp ", "report.facet", "exit-codes"})
     EXPECT_TRUE(holds(all.out, piece)) << piece;
   EXPECT_TRUE(holds(runexp({"explain", "exit-codes"}).out, "6    results store\n"));
+  EXPECT_TRUE(holds(runexp({"explain", "exit-codes"}).out, "9    regress --strict: times were disturbed\n"));
 }
 
 TEST(Explain, ATypoGetsTheNearestName) {

@@ -10,6 +10,7 @@
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
 #include "tests/support/checkpoint_writer.h"
+#include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
@@ -336,20 +337,15 @@ TEST(FilterPrompts, KeepsCategoriesAndShortOnes) {
   ASSERT_EQ(qa.size(), 2u);
   EXPECT_EQ(qa[1].index, 2) << "the place in the file stays";
   EXPECT_EQ(filter_prompts(prompts, {"qa", "rag"}, 7).size(), 2u);
-  EXPECT_THROW(filter_prompts(prompts, {}, 0), Error);
-  try {
-    filter_prompts(prompts, {"qaa"}, {});
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("no category \"qaa\": it has math, qa, rag"), std::string::npos) << e.what();
-  }
+  test::expect_error(ExitCode::usage, {"workload.max_prompt_chars 0: all prompts of the data set are longer"},
+                     [&] { filter_prompts(prompts, {}, 0); });
+  test::expect_error(ExitCode::usage, {"no category \"mat\" (did you mean \"math\"?): it has math, qa, rag"},
+                     [&] { filter_prompts(prompts, {"mat"}, {}); });
+  test::expect_error(ExitCode::usage, {"no category \"code\": it has math, qa, rag"},
+                     [&] { filter_prompts(prompts, {"code"}, {}); });
   for (Prompt& prompt : prompts) prompt.category.clear();
-  try {
-    filter_prompts(prompts, {"qa"}, {});
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("no category \"qa\": it has none"), std::string::npos) << e.what();
-  }
+  test::expect_error(ExitCode::usage, {"no category \"qa\": it has none"},
+                     [&] { filter_prompts(prompts, {"qa"}, {}); });
 }
 
 }  // namespace

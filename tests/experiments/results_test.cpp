@@ -24,6 +24,7 @@
 #include "tests/experiments/synthetic_run.h"
 #include "tests/experiments/verdict_rig.h"
 #include "tests/support/checkpoint_writer.h"
+#include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
@@ -521,7 +522,15 @@ TEST(Baseline, NewerAndDamagedFilesAreStoreErrors) {
       EXPECT_EQ(e.code(), ExitCode::store);
     }
   }
-  EXPECT_THROW(read_baseline(root.path() / "absent.json"), Error);
+}
+
+TEST(Baseline, OneThatIsNotThereIsAMistypedNameAndTheNearestIsNamed) {
+  const test::TempDir root;
+  write_file_atomic(root.path() / "cpu.json", dump_json(make_baseline(pair_run())));
+  test::expect_error(ExitCode::usage, {"cpv.json: there is no such baseline (did you mean \"cpu.json\"?): make it"},
+                     [&] { read_baseline(root.path() / "cpv.json"); });
+  test::expect_error(ExitCode::usage, {"other/cpu.json: there is no such baseline: make it"},
+                     [&] { read_baseline(root.path() / "other" / "cpu.json"); });
 }
 
 TEST(Environment, HoldsTheFacts) {

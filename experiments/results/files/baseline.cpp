@@ -6,6 +6,7 @@
 
 #include "engine/util/counted.h"
 #include "engine/util/json_io.h"
+#include "engine/util/suggest.h"
 #include "experiments/config/keys/key_help.h"
 #include "experiments/results/files/files.h"
 #include "kernels/error.h"
@@ -81,7 +82,8 @@ json make_baseline(const RunResult& run) {
 json read_baseline(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored))
-    fail(ExitCode::store, "{}: there is no such baseline: make it with --update-baseline", file.string());
+    fail(ExitCode::usage, "{}: there is no such baseline{}: make it with --update-baseline", file.string(),
+         did_you_mean(file.filename().string(), file_names_in(file.parent_path(), {file.extension().string()})));
   const json value = json::parse(read_user_file(file, kResultFile), nullptr, false);
   const auto version = value.is_object() ? integer_of<int64_t>(value.value("schema_version", json())) : std::nullopt;
   if (value.is_discarded() || !value.is_object() || value.value("schema", "") != kSchema || !value.contains("cells") ||

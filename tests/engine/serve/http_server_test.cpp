@@ -417,16 +417,16 @@ TEST(HttpServer, TimersRunInTheirOrderUnlessForgotten) {
 
 TEST(HttpServer, APortInUseIsNamedWithTheWayOut) {  // H17
   const ServerOnThread server;
-  test::expect_error(ExitCode::device, {fmt::format("127.0.0.1:{}: Address already in use; ", server.port()), "port"},
+  test::expect_error(ExitCode::usage, {fmt::format("127.0.0.1:{}: Address already in use; ", server.port()), "port"},
                      [&] { HttpServer({.port = server.port()}, nullptr, nullptr); });
 }
 
 TEST(HttpServer, AnAddressThatIsNotThisMachinesIsNamed) {  // H17
-  test::expect_error(ExitCode::device, {"192.0.2.1:0: Cannot assign requested address; "},
+  test::expect_error(ExitCode::usage, {"192.0.2.1:0: Cannot assign requested address; "},
                      [] { HttpServer({.host = "192.0.2.1", .port = 0}, nullptr, nullptr); });
-  test::expect_error(ExitCode::device, {"no-such-host.invalid:0: "},
+  test::expect_error(ExitCode::usage, {"no-such-host.invalid:0: "},
                      [] { HttpServer({.host = "no-such-host.invalid", .port = 0}, nullptr, nullptr); });
-  test::expect_error(ExitCode::device, {":0: "}, [] { HttpServer({.host = "", .port = 0}, nullptr, nullptr); });
+  test::expect_error(ExitCode::usage, {":0: "}, [] { HttpServer({.host = "", .port = 0}, nullptr, nullptr); });
   test::expect_error(ExitCode::internal, {"port 65536"}, [] { HttpServer({.port = 65536}, nullptr, nullptr); });
 }
 
