@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <span>
@@ -120,6 +121,20 @@ std::optional<std::string> stray_setting(const CLI::App& command, const std::vec
   return found == words.end() ? std::nullopt : std::optional(*found);
 }
 
+/// A model in the place of a text, where the command takes it by --model; else empty.
+std::string stray_model(const CLI::App& command) {
+  if (!command.get_option_no_throw("--model")) return "";
+  for (const CLI::Option* option : command.get_options([](const CLI::Option* each) { return each->get_positional(); }))
+    for (const std::string& word : option->results()) {
+      std::error_code ignored;
+      const std::filesystem::path path = word;
+      if (word.starts_with("builtin:") || std::filesystem::is_directory(path, ignored) ||
+          (path.extension() == ".gguf" && std::filesystem::exists(path, ignored)))
+        return word;
+    }
+  return "";
+}
+
 /// What CLI11 complains about, in our words where its own mislead.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* at = &app;  // the command that was named last
@@ -138,8 +153,12 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
                          did_you_mean(rest.front(), below), fmt::join(below, ", "), help);
     if (const std::optional<std::string> setting = stray_setting(*at, rest))
       return fmt::format("\"{}\": write --set before each KEY=VALUE; see {}", *setting, help);
-    if (option == rest.end())
-      return fmt::format("unexpected argument \"{}\" (quote text with spaces); see {}", rest.front(), help);
+    if (option == rest.end()) {
+      if (const std::string model = stray_model(*at); !model.empty())
+        return fmt::format("\"{}\" looks like a model: name it with --model; see {}", model, help);
+      return fmt::format("unexpected argument \"{}\"{}; see {}", rest.front(),
+                         rest.front().find(' ') == std::string::npos ? " (quote text with spaces)" : "", help);
+    }
     std::vector<std::string> known;
     for (const CLI::Option* each : at->get_options())
       for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
