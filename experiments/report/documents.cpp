@@ -44,8 +44,11 @@ std::string record_docs() {
     CellResult::load_fields(visit);
     CellResult::result_fields(visit);
   });
+  const std::string summarized = rows_of([](auto&& visit) { FieldsOf<CellSummary>::visit(visit); }) +
+                                 "| `label` | what reports call the cell |\n"
+                                 "| `log` | its log.txt, from the folder of the run; null: there is none |\n";
   return "## Fields\n" + table("A cell, in cell.json and summary.json", cell) +
-         table_of<CellSummary>("A cell in summary.json, besides") + table_of<CellAxes>("`axes`") +
+         table("A cell in summary.json, besides", summarized) + table_of<CellAxes>("`axes`") +
          table_of<PublishedSpeedup>("`published`") + table_of<StepForecast>("`forecast` of a cell") +
          table_of<CellMemory>("`memory`") + table_of<DeviceCeilings>("`ceilings`") +
          table_of<CertificateResult>("`certificate`") + table_of<FlipCount>("`flips`") +

@@ -424,7 +424,7 @@ struct CellResult {
     visit("published", &R::published, "what the experiment file says that others measured; else null");
     visit("load", &R::load, R"("closed", "offline", or of an open loop what was sent: "poisson 4/s", "trace monday")");
     visit("forecast", &R::forecast, "what reading alone predicted for a step when the run began; null on GPUs");
-    visit("requested", &R::requested, "what the config asked for", required);
+    visit("requested", &R::requested, "what the config asked for; in cell.json alone", required);
     visit("forced", &R::forced, "stated acceptance: never ranked");
     visit("random_weights", &R::random_weights,
           "`load_format: dummy`: times are real; tokens, acceptance and certificate say nothing about a trained model; "
