@@ -251,6 +251,8 @@ struct FindingText {
 };
 constexpr FindingText kFindings[] = {{"good", "✓"}, {"note", "–"}, {"weak", "✗"}, {"broken", "✗"}};
 
+json text_or_null(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
+
 json rate(double value) { return value > 0 ? json(value) : json(nullptr); }
 
 json gpu_json(const CudaDeviceFacts& device, const GpuRates& rates) {
@@ -364,8 +366,8 @@ json doctor_json(const DoctorFacts& facts, const std::vector<Check>& checks) {
           {"build",
            {{"isa", built},
             {"cuda_toolkit", driver.toolkit > 0 ? json(cuda_version_text(driver.toolkit)) : json(nullptr)},
-            {"cuda_architectures", facts.cuda.architectures},
-            {"nccl", facts.nccl}}},
+            {"cuda_architectures", text_or_null(facts.cuda.architectures)},
+            {"nccl", text_or_null(facts.nccl)}}},
           {"cores",
            {{"usable", facts.usable_cores},
             {"affinity", facts.cores.affinity},
@@ -377,7 +379,7 @@ json doctor_json(const DoctorFacts& facts, const std::vector<Check>& checks) {
             {"fma_flops_s", rate(facts.cpu.fma_flops_s)},
             {"dot_flops_s", rate(facts.cpu.dot_flops_s)}}},
           {"driver",
-           {{"release", driver.release},
+           {{"release", text_or_null(driver.release)},
             {"cuda", driver.supports > 0 ? json(cuda_version_text(driver.supports)) : json(nullptr)}}},
           {"gpus", gpus},
           {"peer_access", peers},

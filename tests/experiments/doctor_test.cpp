@@ -229,7 +229,17 @@ TEST(Doctor, JsonHoldsFactsAndChecks) {
   EXPECT_TRUE(document["gpus"][1]["matrix_flops_s"].is_null()) << "not measured is not zero";
   EXPECT_EQ(document["links"][1]["from"], 1);
   EXPECT_EQ(document["driver"]["cuda"], "13.0");
+  EXPECT_EQ(document["build"]["nccl"], "2.28.3");
   EXPECT_EQ(document["cores"]["cgroup_quota"], nullptr);
+}
+
+TEST(Doctor, WhatIsNotThereIsNullInJson) {
+  DoctorFacts facts = healthy();
+  facts.nccl = facts.cuda.architectures = facts.cuda.driver.release = "";
+  const nlohmann::json document = doctor_json(facts, doctor_checks(facts));
+  EXPECT_EQ(document["build"]["nccl"], nullptr);
+  EXPECT_EQ(document["build"]["cuda_architectures"], nullptr);
+  EXPECT_EQ(document["driver"]["release"], nullptr);
 }
 
 TEST(DoctorFacts, AreThoseOfThisMachine) {
