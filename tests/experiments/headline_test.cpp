@@ -111,6 +111,14 @@ TEST(Headline, SaysFirstWhyARunIsNotValid) {
       "Outputs: 1 cell lossless (100 tokens, 0 mismatches)"));
 }
 
+TEST(Headline, FailuresAloneAreNoProofOfAValidRun) {
+  CellResult broken = ngram_cell(3, kFast), lossless = ngram_cell(5, kFast);
+  broken.status = CellStatus::failed;
+  broken.repetitions.clear();
+  EXPECT_EQ(headline(run_of({plain(kSlow), broken})).back(), "VALID, but 1 of 2 cells failed.");
+  EXPECT_TRUE(headline(run_of({plain(kSlow), broken, lossless})).back().ends_with("; 1 of 3 cells failed."));
+}
+
 TEST(Headline, ARejectionCellIsValidAndUnverified) {
   CellResult cell = ngram_cell(3, kFast);
   cell.certificate = {.status = CertificateStatus::unverified, .method = "none", .detail = "rule rejection"};

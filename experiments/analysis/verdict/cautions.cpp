@@ -234,14 +234,19 @@ std::string validity_text(const VerdictView& view, const Validity& validity) {
   if (view.summary().done == 0) return "";
   std::vector<std::string> parts = certified_texts(view);
   const std::string so_far = view.summary().finished() ? "" : " so far";
-  if (validity.is_valid())
+  const auto outputs_of = [](const std::vector<std::string>& of) {
+    return std::ranges::find_if(of, [](const std::string& part) { return !part.ends_with(" failed"); });
+  };
+  if (validity.is_valid()) {
+    const char* const joint = outputs_of(parts) == parts.end() ? ", but " : ": ";  // failures alone prove nothing
     return Sentence(fmt::format("VALID{}{}", certifies_none(view) ? " timings" : "", so_far))
-        .add(parts.empty() ? "" : fmt::format(": {}", fmt::join(parts, "; ")))
+        .add(parts.empty() ? "" : fmt::format("{}{}", joint, fmt::join(parts, "; ")))
         .text();
+  }
   std::ranges::reverse(parts);  // failed cells first: with a long reason there may be no room for all
   std::vector<std::string> reasons = validity.reasons;
   std::string text = invalid_text(validity, so_far, reasons, parts);
-  const auto outputs = std::ranges::find_if(parts, [](const std::string& part) { return !part.ends_with(" failed"); });
+  const auto outputs = outputs_of(parts);
   if (outputs == parts.end() || text.find(*outputs) != std::string::npos) return text;
   for (std::string& reason : reasons) reason = reason.substr(0, reason.find(" ("));  // without the worst cell
   return invalid_text(validity, so_far, reasons, parts);
