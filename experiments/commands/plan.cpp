@@ -68,8 +68,10 @@ class SweepForecast {
         drafts_ ? fmt::format("{} if every draft token is accepted, {} if none is", time_text(floor_.low),
                               time_text(floor_.high))
                 : time_text(floor_.high),
-        may_end_early_ ? ", and if no answer ends early" : "", read_bytes_s_ / 1e9, counted(usable_cores(), "core"),
-        longest_step_ms_,
+        !may_end_early_ ? ""
+        : drafts_       ? ", and if no answer ends early"
+                        : " if no answer ends early",
+        read_bytes_s_ / 1e9, counted(usable_cores(), "core"), longest_step_ms_,
         has_open_loop ? "; cells of an open loop take at least until their last request is sent" : "");
     std::set<CellKind> kinds;
     for (const auto& [cell, of_arrivals_s] : planned_) kinds.insert(cell.kind);

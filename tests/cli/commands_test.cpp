@@ -385,6 +385,8 @@ TEST(Plan, SpeaksOfDraftsOnlyWhereTheSweepDrafts) {
   expect_success(result);
   EXPECT_TRUE(holds(result.out, "Lower bound: all cells take at least ")) << result.out;
   EXPECT_FALSE(holds(result.out, "draft token is accepted")) << result.out;
+  EXPECT_FALSE(holds(result.out, "s, and if no answer ends early")) << "there is no other condition";
+  EXPECT_TRUE(holds(result.out, "s if no answer ends early. ")) << result.out;
 }
 
 TEST(Plan, BoundsADraftModelAgainstTheSamePlacementWithoutOne) {
