@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -60,6 +61,38 @@ constexpr Keyword kKeywords[] = {
     {"$id", 0, Keyword::none},
 };
 
+/// Keywords of JSON Schema, draft 7 to 2020-12, that are not supported: no typos of others.
+constexpr std::string_view kOtherKeywords[] = {"$anchor",
+                                               "$dynamicAnchor",
+                                               "$dynamicRef",
+                                               "$recursiveAnchor",
+                                               "$recursiveRef",
+                                               "$vocabulary",
+                                               "additionalItems",
+                                               "contains",
+                                               "contentEncoding",
+                                               "contentMediaType",
+                                               "contentSchema",
+                                               "dependencies",
+                                               "dependentRequired",
+                                               "dependentSchemas",
+                                               "else",
+                                               "format",
+                                               "if",
+                                               "maxContains",
+                                               "maxProperties",
+                                               "minContains",
+                                               "minProperties",
+                                               "multipleOf",
+                                               "not",
+                                               "oneOf",
+                                               "patternProperties",
+                                               "propertyNames",
+                                               "then",
+                                               "unevaluatedItems",
+                                               "unevaluatedProperties",
+                                               "uniqueItems"};
+
 struct KindName {
   const char* name;
   uint8_t kind;
@@ -79,6 +112,14 @@ std::vector<std::string> names_of(const Names& entries) {
   std::vector<std::string> names;
   for (const auto& entry : entries) names.emplace_back(entry.name);
   return names;
+}
+
+/// What to do about a keyword that is not supported: ": write anyOf".
+std::string fix_of(const std::string& name) {
+  if (name == "$id") return ": only the whole schema may have one";
+  if (name == "oneOf") return ": write anyOf";
+  if (std::ranges::find(kOtherKeywords, name) != std::end(kOtherKeywords)) return "";
+  return did_you_mean(user_text(name), names_of(kKeywords));
 }
 
 const Json* find(const Json& schema, const char* keyword) {
@@ -227,9 +268,7 @@ void SchemaTree::read_keywords(const Json& schema, int node, int depth) {
     clock_.check_time();
     const Keyword* const keyword = keyword_of(name);
     if (!keyword || (name == "$id" && node != 0))
-      reject(node, user_text(name),
-             fmt::format("this keyword is not supported{}",
-                         name == "oneOf" ? ": write anyOf" : did_you_mean(user_text(name), names_of(kKeywords))));
+      reject(node, user_text(name), "this keyword is not supported" + fix_of(name));
     switch (keyword->use) {
       case Keyword::none: break;
       case Keyword::rules: rules = keyword->name; break;

@@ -245,7 +245,7 @@ TEST(JsonSchema, ErrorsNameTheirPlace) {
           {R"({"not": {}})", "/not", "not supported"},
           {R"({"$defs": {"unused": {"multipleOf": 2}}})", "/$defs/unused/multipleOf", "not supported"},
           {R"({"properties": {"a/b~c": {"x y": 1}}})", "/properties/a~1b~0c/x y", "not supported"},
-          {R"({"items": {"$id": "i"}})", "/items/$id", "not supported"},
+          {R"({"items": {"$id": "i"}})", "/items/$id", "not supported: only the whole schema may have one"},
           {"7", "", "found 7, expected a schema"},
           {R"({"items": []})", "/items", "prefixItems"},
           {R"({"items": 1})", "/items", "found 1, expected a schema"},
@@ -302,6 +302,17 @@ TEST(JsonSchema, ErrorsNameTheirPlace) {
       EXPECT_EQ(error.where(), one.where) << one.schema << ": " << error.what();
       EXPECT_NE(std::string(error.what()).find(one.says), std::string::npos) << one.schema << ": " << error.what();
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << one.schema;
+    }
+  }
+}
+
+TEST(JsonSchema, AKeywordThatIsNotSupportedIsNoTypoOfAnother) {
+  for (const char* const keyword : {"minProperties", "maxProperties", "contains", "uniqueItems", "additionalItems"}) {
+    try {
+      json_schema_grammar(parsed(fmt::format(R"({{"{}": 1}})", keyword)));
+      ADD_FAILURE() << keyword << ": no error";
+    } catch (const GrammarError& error) {
+      EXPECT_TRUE(std::string_view(error.what()).ends_with("this keyword is not supported")) << error.what();
     }
   }
 }
