@@ -195,6 +195,8 @@ std::vector<BadInput> yaml_files() {
       yaml("norwegian_no", "2:20", {"is \"no\"", "write false"}, "measure:\n  verify_lossless: no\n"),
       yaml("second_document", "3:1", {"a second document", "one document expected"}, "name: a\n---\nname: b\n"),
       yaml("leading_zero", "2:16", {"012 has a leading zero: write 12"}, "load:\n  concurrency: 012\n"),
+      yaml("range_outside_of_axes", "2:16", {"\"load.concurrency\" is \"1..4\"", "put the range under \"sweep.axes\""},
+           "load:\n  concurrency: 1..4\n"),
       yaml("text_by_its_tag", "2:16", {"\"load.concurrency\" is \"8\""}, "load:\n  concurrency: !!str 8\n"),
       yaml("duplicate_in_yaml", "2:1", {"duplicate key \"name\"", "first on line 1"}, "name: a\nname: b\n"),
   };

@@ -65,6 +65,42 @@ std::string share_hint(const std::string& digits) {
   return percent >= 10 && percent <= 100 ? fmt::format("; {} % is {}", digits, percent / 100) : std::string();
 }
 
+std::optional<int64_t> take_integer(std::string_view& text) {
+  int64_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<size_t>(parsed.ptr - text.data()));
+  return value;
+}
+
+/// "1..8", "1..9+2", "1..16*2" as integer nodes; nothing when it is not of that form or not finite.
+std::optional<std::vector<ConfigNode>> expand_range(const ConfigNode& node) {
+  std::string_view text = node.text;
+  const std::optional<int64_t> first = take_integer(text);
+  if (!first || !text.starts_with("..")) return std::nullopt;
+  text.remove_prefix(2);
+  const std::optional<int64_t> last = take_integer(text);
+  constexpr int64_t kLargest = int64_t{1} << 53;
+  if (!last || *last < *first || *last >= kLargest || *first < 0) return std::nullopt;
+  char op = '+';
+  int64_t step = 1;
+  if (!text.empty()) {
+    op = text[0];
+    text.remove_prefix(1);
+    const std::optional<int64_t> given = take_integer(text);
+    if (!given || !text.empty() || (op != '+' && op != '*') || *given < (op == '+' ? 1 : 2)) return std::nullopt;
+    if (op == '*' && *first < 1) return std::nullopt;
+    step = std::min(*given, kLargest);
+  }
+  std::vector<ConfigNode> values;
+  for (int64_t value = *first; value <= *last && static_cast<int64_t>(values.size()) <= kMaxAxisValues;) {
+    values.push_back(ConfigNode::make_number(static_cast<double>(value), node.origin));
+    if (op == '*' && value > *last / step) break;
+    value = op == '+' ? value + step : value * step;
+  }
+  return values;
+}
+
 /// What to write instead, for the mistakes that people make.
 std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
   if (key.type == KeyType::choice) {
@@ -81,8 +117,9 @@ std::string fix_hint(const KeySpec& key, const ConfigNode& node) {
     const char* const meant = kYes.contains(node.text) ? "true" : kNo.contains(node.text) ? "false" : nullptr;
     return meant ? fmt::format("; write {}{}", meant, node.is_plain ? "" : ", without quotes") : "";
   }
-  if (node.kind == NodeKind::list && can_differ_between_cells(key)) {
-    return "; to compare several values, put the list under \"sweep.axes\"";
+  const bool is_range = key.type == KeyType::integer && node.kind == NodeKind::string && expand_range(node);
+  if ((node.kind == NodeKind::list || is_range) && can_differ_between_cells(key)) {
+    return fmt::format("; to compare several values, put the {} under \"sweep.axes\"", is_range ? "range" : "list");
   }
   if (!is_number_type(key.type)) return "";
   if (node.kind == NodeKind::string) {
@@ -145,42 +182,6 @@ std::optional<ConfigJson> convert_scalar(const KeySpec& key, const ConfigNode& n
   if (key.type == KeyType::shape && is_shape_name(node.text)) return ConfigJson(node.text);
   if (key.type == KeyType::path || key.type == KeyType::shape) return ConfigJson(absolute_path(node));
   return std::nullopt;
-}
-
-std::optional<int64_t> take_integer(std::string_view& text) {
-  int64_t value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec != std::errc()) return std::nullopt;
-  text.remove_prefix(static_cast<size_t>(parsed.ptr - text.data()));
-  return value;
-}
-
-/// "1..8", "1..9+2", "1..16*2" as integer nodes; nothing when it is not of that form or not finite.
-std::optional<std::vector<ConfigNode>> expand_range(const ConfigNode& node) {
-  std::string_view text = node.text;
-  const std::optional<int64_t> first = take_integer(text);
-  if (!first || !text.starts_with("..")) return std::nullopt;
-  text.remove_prefix(2);
-  const std::optional<int64_t> last = take_integer(text);
-  constexpr int64_t kLargest = int64_t{1} << 53;
-  if (!last || *last < *first || *last >= kLargest || *first < 0) return std::nullopt;
-  char op = '+';
-  int64_t step = 1;
-  if (!text.empty()) {
-    op = text[0];
-    text.remove_prefix(1);
-    const std::optional<int64_t> given = take_integer(text);
-    if (!given || !text.empty() || (op != '+' && op != '*') || *given < (op == '+' ? 1 : 2)) return std::nullopt;
-    if (op == '*' && *first < 1) return std::nullopt;
-    step = std::min(*given, kLargest);
-  }
-  std::vector<ConfigNode> values;
-  for (int64_t value = *first; value <= *last && static_cast<int64_t>(values.size()) <= kMaxAxisValues;) {
-    values.push_back(ConfigNode::make_number(static_cast<double>(value), node.origin));
-    if (op == '*' && value > *last / step) break;
-    value = op == '+' ? value + step : value * step;
-  }
-  return values;
 }
 
 /// The key meant by a name inside sweep, when cells can set it.
