@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -67,6 +68,14 @@ std::vector<std::string> ids_with(const std::filesystem::path& root, const std::
     if (name.size() >= kShortestPrefix && (id.starts_with(name) || hash_of(id).starts_with(name))) out.push_back(id);
   }
   return out;
+}
+
+/// "@before", in order.
+std::vector<std::string> tags_in(const std::filesystem::path& root, const std::vector<std::string>& ids) {
+  std::set<std::string> tags;
+  for (const std::string& id : ids)
+    for (const std::string& tag : read_labels(root / id).tags) tags.insert("@" + tag);
+  return {tags.begin(), tags.end()};
 }
 
 std::string newest_of(const std::vector<std::string>& ids) {
@@ -135,6 +144,11 @@ std::filesystem::path find_run(const std::filesystem::path& root, const std::str
   const std::vector<std::string> found = ids_with(root, ids, name);
   if (found.size() > 1)
     fail(ExitCode::usage, "run \"{}\": fits {} runs: {}; write more of the id", name, found.size(), newest_of(found));
+  if (found.empty() && name.starts_with("@")) {
+    const std::vector<std::string> tags = tags_in(root, ids);
+    fail(ExitCode::usage, "run \"{}\": no run in {} has this tag{}; {}", name, root.string(), did_you_mean(name, tags),
+         tags.empty() ? "none has one (runexp tag)" : fmt::format("there are {}", fmt::join(tags, ", ")));
+  }
   if (found.empty())
     fail(ExitCode::usage,
          "run \"{}\": no run in {} is called so{}; expected last, last~N, @TAG, a prefix of an id or hash (4 letters "
