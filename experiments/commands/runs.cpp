@@ -412,6 +412,7 @@ ExitCode note_command(const NamedRun& named, const std::string& text) {
     fail(ExitCode::usage, "note: {} bytes, expected at most {}", text.size(), kMaxNoteBytes);
   labels.note = text;
   write_labels(folder, labels);
+  fmt::print("{}: {}\n", folder.filename().string(), text.empty() ? "no note" : text);
   return ExitCode::ok;
 }
 

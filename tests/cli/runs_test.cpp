@@ -311,11 +311,15 @@ TEST_F(Runs, TagsNameOneRun) {
   expect_failure(with_root({"tag", "last", "a b"}), 2, {"expected at most 60 letters"});
   for (const char* const word : {"last", "latest", "last~1"})
     expect_failure(with_root({"tag", "last", word}), 2, {word, "means the run that began last"});
-  ASSERT_EQ(with_root({"note", "@v1", "the old scheduler"}).exit_code, 0);
+  EXPECT_EQ(with_root({"note", "@v1", "the old scheduler"}).out, id(0) + ": the old scheduler\n");
   EXPECT_TRUE(holds(with_root({"list"}).out, "@before @v1  the old scheduler"));
   expect_failure(with_root({"note", "@v1", "two\nlines"}), 2, {"expected one line"});
   ASSERT_EQ(with_root({"tag", "--remove", "@before", "before"}).exit_code, 0);
-  expect_failure(with_root({"show", "@before"}), 2, {"@before"});
+  expect_failure(with_root({"show", "@before"}), 2, {"\"@before\": no run in", "has this tag; there are @v1"});
+  expect_failure(with_root({"show", "@v2"}), 2, {"has this tag (did you mean \"@v1\"?); there are @v1"});
+  EXPECT_EQ(with_root({"note", "@v1", ""}).out, id(0) + ": no note\n");
+  ASSERT_EQ(with_root({"tag", "--remove", "@v1", "v1"}).exit_code, 0);
+  expect_failure(with_root({"show", "@v1"}), 2, {"has this tag; none has one (runexp tag)"});
 }
 
 TEST_F(Runs, AreRemovedButThoseWithATagStay) {
