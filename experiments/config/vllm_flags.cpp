@@ -320,7 +320,7 @@ class Importer {
       unless_said("speculation.draft.tp", text("target"));
       if (unless_said("speculation.draft.sampling", text("argmax")))
         note("speculation.draft.sampling",
-             "vLLM drafts the most likely tokens unless told; \"own\" is the default here");
+             "\"argmax\", as vLLM drafts unless told: the most likely tokens; \"own\" is the default here");
     }
     std::erase_if(said_, [&](const auto& each) {
       const bool is_others = find_key(each.first)->proposer && find_key(each.first)->proposer != proposer;

@@ -208,7 +208,7 @@ TEST(VllmFlags, HowDraftsAreDrawnAndJudged) {
   const auto sampling = [&](const std::string& more) {
     return import(flags(more)).config["speculation"]["draft"]["sampling"].get<std::string>();
   };
-  const std::string unless_told = "vLLM drafts the most likely tokens unless told";
+  const std::string unless_told = "\"argmax\", as vLLM drafts unless told: the most likely tokens; ";
   EXPECT_EQ(sampling(""), "argmax");
   EXPECT_TRUE(notes_hold(flags(""), unless_told));
   EXPECT_EQ(sampling(R"(,"draft_sample_method":"greedy")"), "argmax");
