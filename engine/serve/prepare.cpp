@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "engine/util/printable.h"
@@ -25,35 +23,28 @@ std::string text_or_refusal(const ChatTemplate& chat_template, const Json& messa
   }
 }
 
-/// Throws for a field that asks for something and without which the text is the same: the template does not read it.
-/// Of fields of messages that is asked once per role and kind of content, on the messages up to there: some templates
-/// leave a message's reasoning out when an answer follows, and that is their business.
+/// Throws for tools, and calls in messages, without which the template makes the same `text`: it does not read them. Of
+/// calls that is asked for the first message with content beside them, and for the first without.
 void refuse_unread(const ChatPrompt& chat, const RenderOptions& options, const std::string& text,
                    const ChatTemplate& chat_template) {
-  const auto refuse = [](const std::string& param, const char* what) {
-    throw ApiError{.message = fmt::format("{}: this model's chat template does not read {}", param, what),
-                   .param = param};
+  const auto refuse = [](const std::string& param) {
+    throw ApiError{.message = fmt::format("{}: this model's chat template does not read them", param), .param = param};
   };
   if (!chat.tools.is_null()) {
     RenderOptions without = options;
     without.tools = nullptr;
-    if (text_or_refusal(chat_template, chat.messages, without) == text) refuse("tools", "them");
+    if (text_or_refusal(chat_template, chat.messages, without) == text) refuse("tools");
   }
-  std::set<std::tuple<std::string, std::string, bool>> asked;
+  bool is_asked[] = {false, false};
   for (size_t i = 0; i < chat.messages.size(); ++i) {
-    for (const auto& [name, what] : {std::pair("tool_calls", "them"), std::pair("reasoning_content", "it")}) {
-      const Json& message = chat.messages[i];
-      const auto field = message.find(name);
-      if (field == message.end() || *field == Json::array() || *field == Json("")) continue;
-      const bool has_content = message.contains("content") && !message["content"].is_null();
-      if (!asked.emplace(name, message["role"], has_content).second) continue;
-      Json so_far = Json::array();
-      for (size_t k = 0; k <= i; ++k) so_far.push_back(chat.messages[k]);
-      const std::string with = text_or_refusal(chat_template, so_far, options);
-      so_far[i].erase(name);
-      if (text_or_refusal(chat_template, so_far, options) == with)
-        refuse(fmt::format("messages[{}].{}", i, name), what);
-    }
+    const Json& message = chat.messages[i];
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || calls->empty()) continue;
+    const bool has_content = message.contains("content") && !message["content"].is_null();
+    if (std::exchange(is_asked[has_content], true)) continue;
+    Json without = chat.messages;
+    without[i].erase("tool_calls");
+    if (text_or_refusal(chat_template, without, options) == text) refuse(fmt::format("messages[{}].tool_calls", i));
   }
 }
 

@@ -32,7 +32,7 @@ struct PreparedRequest {
 
 /// All but a form. Throws ApiError: what the parser throws, and 400 for a prompt that is empty, does not fit the
 /// context with the output that it asks for, or can never fit the KV pool, for more sequences than max_queue, and for
-/// tools, tool_calls and reasoning_content that the chat template does not read.
+/// tools and tool_calls that the chat template does not read.
 PreparedRequest prepare_generation(ApiKind kind, std::string_view body, const RequestRules& rules,
                                    const ServedModel& model, const RequestLimits& limits);
 /// The form that the request asks for, if any. Throws ApiError for one that `grammars` does not take.

@@ -14,11 +14,6 @@ constexpr const char* kContents = "{% for m in messages %}{{ m.role }}: {{ m.con
 constexpr const char* kCalls =
     "{% for m in messages %}{{ m.role }}: {{ m.content or '' }}{% for c in m.tool_calls %}[{{ c.function.name }}]"
     "{% endfor %}\n{% endfor %}";
-/// Reasoning of the last message alone, as reasoning models' templates do.
-constexpr const char* kLastReasoning =
-    "{% for m in messages %}{{ m.role }}: {% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}"
-    "</think>{% endif %}{{ m.content }}\n{% endfor %}";
-
 constexpr const char* kCall = R"([{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}])";
 
 std::string user(const std::string& text) { return fmt::format(R"({{"role": "user", "content": "{}"}})", text); }
@@ -26,7 +21,6 @@ std::string assistant(const std::string& content, const std::string& more) {
   return fmt::format(R"({{"role": "assistant", "content": {}, {}}})", content, more);
 }
 std::string calls(const std::string& content) { return assistant(content, fmt::format(R"("tool_calls": {})", kCall)); }
-const std::string kReasoning = R"("reasoning_content": "because")";
 const std::string kResult = R"({"role": "tool", "tool_call_id": "c1", "content": "sunny"})";
 
 /// The param that is refused; "": none.
@@ -58,15 +52,6 @@ TEST(Prepare, ToolCallsThatOnlyAMessageWithoutContentHasReadAreRefusedBesideCont
             "messages[3].tool_calls");
 }
 
-TEST(Prepare, ReasoningIsRefusedWhereTheTemplateReadsItNowhere) {
-  const std::vector<std::string> ended = {user("Hi?"), assistant(R"("Yes.")", kReasoning)};
-  const std::vector<std::string> goes_on = {user("Hi?"), assistant(R"("Yes.")", kReasoning), user("Why?")};
-  EXPECT_EQ(refused(kContents, ended), "messages[1].reasoning_content");
-  EXPECT_EQ(refused(kLastReasoning, ended), "");
-  EXPECT_EQ(refused(kLastReasoning, goes_on), "");
-  EXPECT_EQ(refused(kContents, {user("Hi?"), assistant(R"("Yes.")", R"("reasoning_content": "")")}), "");
-}
-
 TEST(Prepare, ATemplateThatDemandsAFieldReadsIt) {
   const char* const strict =
       "{% for m in messages %}{% if m.role == 'assistant' and not m.tool_calls %}{{ raise_exception('a call, please') "
@@ -75,7 +60,8 @@ TEST(Prepare, ATemplateThatDemandsAFieldReadsIt) {
   EXPECT_EQ(refused(strict, {user("Hi?"), calls(R"("")")}), "");
 }
 
-TEST(Prepare, NamesAndVariablesThatTheTemplateDoesNotReadAreTaken) {
+TEST(Prepare, NamesReasoningAndVariablesThatTheTemplateDoesNotReadAreTaken) {
+  EXPECT_EQ(refused(kContents, {user("Hi?"), assistant(R"("Yes.")", R"("reasoning_content": "because")")}), "");
   EXPECT_EQ(refused(kContents, {R"({"role": "user", "name": "Ann", "content": "Hi"})"},
                     R"(, "chat_template_kwargs": {"enable_thinking": false})"),
             "");
