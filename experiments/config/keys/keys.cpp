@@ -217,7 +217,7 @@ std::vector<KeySpec> engine_keys() {
       KEY(engine.scheduler.max_num_seqs, "Sequences that run at the same time.",
           {.min = 1, .max = 65536, .unit = "sequences"}),
       KEY(engine.scheduler.max_num_batched_tokens, "Rows of one step; longer prompts are chunked.",
-          {.min = 1, .max = 1 << 20, .unit = "tokens"}),
+          {.min = 1, .max = 1 << 19, .unit = "tokens"}),
       KEY(engine.scheduler.max_model_len,
           "Longest prompt plus output; auto takes the model's, cut to what the KV cache holds.",
           {.min = 2, .max = 1 << 24, .unit = "tokens", .absent = "auto", .effect = KeyEffect::text}),
