@@ -99,6 +99,37 @@ std::vector<std::string> crossovers_of(const RunResult& run) {
   return texts;
 }
 
+// Its lower end may be the highest of a load's, and its p-value not small enough among the run's comparisons.
+TEST(ConcurrencyCrossovers, NameALengthThatWasShownToPay) {
+  const auto cell = [](int concurrency, int k, const std::vector<double>& rates) {
+    CellAxes axes{.concurrency = concurrency};
+    if (k > 0) axes.proposer = "ngram", axes.num_speculative_tokens = k;
+    CellResult made = test::cell_of(fmt::format("c{}k{}", concurrency, k), axes, rates);
+    made.load = "closed";
+    made.requested["load"] = {{"concurrency", concurrency}};
+    made.baseline_id = fmt::format("c{}k0", concurrency);
+    return made;
+  };
+  const std::vector<double> plain = {100, 100.05, 99.95}, open = {130, 75, 104};
+  for (const bool shown_first : {true, false}) {
+    CellResult small = cell(1, 1, {105, 105.1, 104.9}), large = cell(1, 5, {118, 125, 131});
+    if (!shown_first) std::swap(small, large);
+    const RunResult run = test::run_of({cell(1, 0, plain), small, large, cell(8, 0, plain), cell(8, 1, open),
+                                        cell(8, 5, open), cell(8, 3, open), cell(8, 7, open)});
+    const RunSummary summary = summarize(run);
+    const VerdictView view(run, summary);
+    ASSERT_EQ(view.crossovers().size(), 1u);
+    const CrossoverClaim::Point& point = view.crossovers().front().points.front();
+    const Claim& claim = *view.claim(ClaimKind::over_plain, *point.cell);
+    EXPECT_EQ(point.shown, F);
+    EXPECT_EQ(claim.shown, F) << "k " << point.k;
+    EXPECT_EQ(point.k, 1);
+    const Claim& other = *view.claim(ClaimKind::over_plain, summary.cells[shown_first ? 2 : 1]);
+    EXPECT_EQ(other.shown, I) << "else nothing is tested";
+    EXPECT_TRUE(begins_higher(other.ratio, claim.ratio)) << "likewise";
+  }
+}
+
 TEST(ConcurrencyCrossovers, FollowTheCellsOfAPlacement) {
   const std::vector<std::string> texts = crossovers_of(run_with({1.8, 1, 0.5}));
   ASSERT_EQ(texts.size(), 1u);

@@ -43,13 +43,14 @@ std::string name_without_length(const CellResult& cell) {
 
 constexpr std::string_view kStatedLength[] = {"speculation.synthetic.acceptance_length"};
 
-/// Another k at the same place of the axis.
+/// Another k at the same place of the axis. Where any pays, the one that is named was shown to.
 void add_to(CrossoverClaim::Point& point, const Claim& gain, int k) {
-  if (gain.shown == Outcome::faster || point.shown == Outcome::faster)
+  const bool pays = gain.shown == Outcome::faster, named_pays = point.shown == Outcome::faster;
+  if (pays || named_pays)
     point.shown = Outcome::faster;
   else if (gain.shown != Outcome::slower)
     point.shown = Outcome::inconclusive;
-  if (!begins_higher(gain.ratio, point.ratio)) return;
+  if (pays == named_pays ? !begins_higher(gain.ratio, point.ratio) : named_pays) return;
   point.cell = gain.cell;
   point.k = k;
   point.ratio = gain.ratio;
