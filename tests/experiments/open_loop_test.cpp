@@ -55,6 +55,20 @@ TEST(OpenLoop, QueuesThatGrowAreToldFromThoseThatDoNot) {
   EXPECT_FALSE(summarize_open_loop(simulated(20, 1, 1, 11))->saturated) << "too few arrivals to judge";
 }
 
+// All repetitions of a trace meet the same arrivals: seven say no more of its queue than one.
+TEST(OpenLoop, RepetitionsOfATraceAreNoSevenSamples) {
+  const auto width_of = [](const std::string& load, size_t repetitions) {
+    CellResult cell = simulated(0.9, 1, 1);
+    cell.load = load;
+    const RepetitionResult first = cell.repetitions.front();
+    cell.repetitions.assign(repetitions, first);
+    const OpenLoopSummary summary = *summarize_open_loop(cell);
+    return summary.queue_growth_interval->high - summary.queue_growth_interval->low;
+  };
+  EXPECT_NEAR(width_of("trace monday", 7), width_of("trace monday", 1), 1e-12);
+  EXPECT_NEAR(width_of("poisson 0.9/s", 7), width_of("trace monday", 7) / std::sqrt(7.0), 1e-12);
+}
+
 // An overload of 9 % grows by less than a tenth of what is sent; a run that is long enough shows it.
 TEST(OpenLoop, ASlowOverloadIsSaturation) {
   int shown = 0, false_alarms = 0;
@@ -229,6 +243,14 @@ TEST(Goodput, ATieIsNoMost) {
   EXPECT_NE(goodput_text({goodput_cell("a", {20}, 10, 10), goodput_cell("b", {19}, 10, 10)})
                 .find("; 1 cell is not significantly worse than it."),
             std::string::npos);
+}
+
+// 4 a second, none in one repetition: a ratio of logs does not exist, and what is not known is no loss.
+TEST(Goodput, ARepetitionWithoutAGoodRequestLosesNothing) {
+  CellResult uneven = goodput_cell("uneven", {20, 20, 10}, 100, 100);
+  for (RequestRecord& q : uneven.repetitions[0].requests) q.ttft_ms = 1000;
+  const std::string text = goodput_text({uneven, goodput_cell("even", {26, 26.1, 25.9}, 100, 100)});
+  EXPECT_NE(text.find("1 cell is not significantly worse than it."), std::string::npos) << text;
 }
 
 TEST(OpenLoop, AchievedIsNeverAboveOffered) {

@@ -72,12 +72,14 @@ bool is_better(const VerdictView& view, const Measure& measure, const CellSummar
   return rank(a) > rank(b);
 }
 
-/// How much better `best` is, above 1.
+/// How much better `best` is, above 1; of what may be drift nothing is shown.
 std::optional<RatioInterval> ratio_of(const VerdictView& view, const Measure& measure, const CellSummary& best,
                                       const CellSummary& other) {
   std::vector<double> more = measure.per_repetition(view, best), less = measure.per_repetition(view, other);
   if (measure.less_is_better) std::swap(more, less);
-  return ratio_of_repetitions(more, less, pairing_of(view.cell(best), view.cell(other)));
+  std::optional<RatioInterval> ratio = ratio_of_repetitions(more, less, pairing_of(view.cell(best), view.cell(other)));
+  if (ratio && may_be_drift(best, other, view.far_apart_s(best, other).has_value())) ratio->p_value.reset();
+  return ratio;
 }
 
 /// Shares of good requests decide where rates cannot: all that was sent at one rate is good, or there is no interval.
@@ -102,7 +104,8 @@ Pick pick_of(const VerdictView& view, const LoadGroup& group, const Measure& mea
     if (s == &best || !measure.holds(view, *s)) continue;
     const std::optional<RatioInterval> ratio = ratio_of(view, measure, best, *s);
     const bool has_interval = ratio && ratio->low;
-    if (measure.kind == PickKind::goodput && is_equal_by_share(best, *s, has_interval)) {
+    const bool had_none_good = !has_interval && std::min(best.repetitions, s->repetitions) > 1;  // in a repetition
+    if (measure.kind == PickKind::goodput && (had_none_good || is_equal_by_share(best, *s, has_interval))) {
       add(*s);
     } else if (const Claim* const claim = measure.kind == PickKind::throughput ? rate_claim(view, best, *s) : nullptr;
                claim && has_interval) {

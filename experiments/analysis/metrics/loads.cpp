@@ -143,7 +143,9 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
   out.queue_growth_per_s = mean(growths);
   if (out.queue_growth_per_s) {
     const double growth = *out.queue_growth_per_s, count = double(growths.size());
-    const double half = kNormal975 * std::sqrt(variance) / count;
+    // of a trace all repetitions replay the same arrivals: their errors are one
+    const double half =
+        kNormal975 * std::sqrt(cell.load.starts_with("trace") ? variance / count : variance / count / count);
     out.queue_growth_interval = {.low = growth - half, .high = growth + half};
     out.saturated = growth - half > 0 && growth * window_s / count >= kGrowthRequests;
   }
