@@ -232,11 +232,6 @@ std::string passes_text(const PassSummaries& passes) {
   return text;
 }
 
-/// Of RunCounters: over HTTP the others are not known.
-bool is_told_by_servers(std::string_view counter) {
-  return counter == "drafts" || counter == "drafted" || counter == "accepted" || counter == "accepted_by_position";
-}
-
 /// What a finished cell was measured to be.
 void print_measurements(const RunResult& run, const RunSummary& summary, const CellSummary& facts) {
   const CellResult& cell = run.cells[facts.cell];

@@ -3,10 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "experiments/results/fields.h"
 
 namespace paceline {
+
+/// Of RunCounters, what a server may state; over HTTP the others are not known.
+inline bool is_told_by_servers(std::string_view counter) {
+  return counter == "drafts" || counter == "drafted" || counter == "accepted" || counter == "accepted_by_position";
+}
 
 /// measure.level http: what the client knows of a repetition beside its requests.
 struct ClientRecord {

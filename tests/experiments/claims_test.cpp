@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/claims/view.h"
+#include "experiments/analysis/outputs/certificate.h"
 #include "experiments/report/html/html.h"
 #include "experiments/report/text/text.h"
 #include "tests/experiments/verdict_rig.h"
@@ -96,6 +97,32 @@ TEST(Claims, ACellOfOtherWorkIsNoTwin) {
   const json data = summary_to_json(run, summary);
   EXPECT_EQ(data.at("claims").at(0).at("kind"), "over_baseline");
   for (const json& claim : data.at("claims")) EXPECT_NE(claim.at("kind"), "over_one_rank");
+}
+
+TEST(Claims, TextsThatNobodyGotAreNotEqual) {
+  CellResult a = test::plain(test::kSlow), b = test::ngram(3, test::kFast);
+  EXPECT_EQ(text_certificate(b, a, std::nullopt).status, CertificateStatus::unverified);
+  EXPECT_EQ(text_certificate(b, a, 0.5).status, CertificateStatus::unverified);
+  for (CellResult* const cell : {&a, &b})
+    for (RepetitionResult& repetition : cell->repetitions)
+      for (RequestRecord& q : repetition.requests) q.text = "Paris";
+  EXPECT_EQ(text_certificate(b, a, std::nullopt).status, CertificateStatus::pass);
+}
+
+TEST(Claims, CountersThatAServerDoesNotStateAreNull) {
+  const auto counters_of = [](const std::optional<ClientRecord>& client) {
+    CellResult drafts = test::ngram(3, test::kFast);
+    for (RepetitionResult& repetition : drafts.repetitions) repetition.client = client;
+    const RunResult run = test::run_of({test::plain(test::kSlow), drafts});
+    return summary_to_json(run, summarize(run)).at("cells").at(1).at("counters");
+  };
+  const json own = counters_of(std::nullopt);
+  EXPECT_GT(own.at("steps"), 0);
+  const json stated = counters_of(ClientRecord{.acceptance_from = "timings"});
+  EXPECT_TRUE(stated.at("steps").is_null());
+  EXPECT_TRUE(stated.at("preemptions").is_null());
+  EXPECT_EQ(stated.at("accepted"), own.at("accepted"));
+  EXPECT_TRUE(counters_of(ClientRecord{.acceptance_from = "none"}).at("accepted").is_null());
 }
 
 /// Log-normal, 2 % from repetition to repetition.

@@ -149,7 +149,7 @@ struct CellSummary {
         "`[rank]`: share of the wall time in which the rank's device was at work");
     visit("roofline", &S::devices,
           "per target pass on the sampling rank ([docs/metrics.md](../docs/metrics.md#devices-and-rooflines))");
-    visit("counters", &S::counters, "pooled");
+    visit("counters", &S::counters, "pooled; over HTTP null where no server states it");
     visit("output_hashes", &S::output_hashes,
           "hash of all output tokens by request; strict numerics give one over all repetitions");
   }

@@ -9,6 +9,7 @@
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/verdict/verdict.h"
+#include "experiments/client/openai_client.h"
 
 namespace paceline {
 
@@ -16,11 +17,20 @@ using nlohmann::json;
 
 namespace {
 
+/// Null in place of what the server of a cell did not state.
+void clear_unknown_counters(const CellResult& cell, json& counters) {
+  if (cell.repetitions.empty() || !cell.repetitions.front().client) return;
+  const bool states_drafts = cell.repetitions.front().client->acceptance_from != name_of(SpeculationSource::none);
+  for (auto& [name, value] : counters.items())
+    if (!states_drafts || !is_told_by_servers(name)) value = nullptr;
+}
+
 json cell_summary_to_json(const CellResult& cell, const CellSummary& s) {
   json out = cell_to_json(cell);
   for (const char* key : {"schema", "schema_version", "repetitions", "requested", "logit_checks", "timeline"})
     out.erase(key);
   out.update(fields_to_json(s));
+  clear_unknown_counters(cell, out["counters"]);
   out["label"] = axes_label(cell.axes);
   out["log"] = cell.folder.empty() ? json(nullptr) : json("cells/" + cell.folder + "/log.txt");
   return out;

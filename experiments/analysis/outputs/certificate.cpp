@@ -82,16 +82,23 @@ CertificateResult text_certificate(const CellResult& cell, const CellResult& ref
   for (const RequestRecord& q : reference.repetitions.front().requests) expected[{q.dataset_index, q.id}] = &q;
   CertificateResult out{.method = fmt::format("text against {}", reference.id)};
   int64_t requests = 0;
+  bool any_text = false;
   std::string first;
   for (const RepetitionResult& repetition : cell.repetitions) {
     for (const RequestRecord& q : repetition.requests) {
       ++requests;
+      any_text |= !q.text.empty();
       out.tokens_checked += q.num_tokens();
       const auto found = expected.find({q.dataset_index, q.id});
       if (found != expected.end() && found->second->text == q.text) continue;
       ++out.mismatches;
       if (first.empty()) first = q.id;
     }
+  }
+  if (requests > 0 && !any_text) {
+    out.status = CertificateStatus::unverified;
+    out.detail = "no answer holds a text";
+    return out;
   }
   const double share = requests > 0 ? double(requests - out.mismatches) / double(requests) : 0;
   if (out.mismatches > 0 || requests == 0)
