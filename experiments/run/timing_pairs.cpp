@@ -222,6 +222,7 @@ void add_pair(const PairOfRuns& runs, PairTimes& times) {
     const auto cost = [&](const CellCost& c) { return cell.judged ? c.cpu_s.value_or(0) : c.wall_s; };
     const bool disturbed = before->watched && now->watched && (before->noisy || now->noisy);
     (disturbed ? cell.disturbed : cell.pairs).push_back({.baseline_s = cost(*before), .now_s = cost(*now)});
+    if (cell.judged && !disturbed) cell.wall.push_back({.baseline_s = before->wall_s, .now_s = now->wall_s});
   }
 }
 

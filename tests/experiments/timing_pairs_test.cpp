@@ -105,6 +105,23 @@ TEST(TimingPairs, FivePerCentIsCaughtAndEqualProgramsPass) {
   EXPECT_NEAR(verdict.median_ratio, 1.05, 0.01);
 }
 
+// Of two threads one has lost its work: as much CPU time, twice the wall time.
+TEST(TimingPairs, AProgramThatWaitsMoreIsTold) {
+  const FakeBinaries binaries;
+  const auto waiting = [&](const char* letter, int wall_s) {
+    return binaries.add(letter, fmt::format("printf '{}' one 1 same \", \\\"cpu_s\\\": 0.40$((n * 7 % 4)), "
+                                            "\\\"cpu_wait_s\\\": 0\" | sed 's/: 0.5,/: {}.0'$((n * 5 % 3))',/' | cell "
+                                            "000_one",
+                                            kCell, wall_s));
+  };
+  const fs::path quick = waiting("A", 1), slow = waiting("B", 2);
+  const TimingVerdict verdict = judge_timing(time_pairs(plan_of(quick, slow, kTimingPairs)).cells).front();
+  EXPECT_FALSE(verdict.fails());
+  ASSERT_TRUE(verdict.waits);
+  EXPECT_NEAR(*verdict.waits, 2, 0.1);
+  EXPECT_FALSE(judge_timing(time_pairs(plan_of(quick, quick, kTimingPairs)).cells).front().waits);
+}
+
 TEST(TimingPairs, OtherWorkIsSaidAndRanksAreAdvice) {
   const FakeBinaries binaries;
   const std::string cpu = ", \\\"cpu_s\\\": 0.4, \\\"cpu_wait_s\\\": 0.1";

@@ -9,6 +9,31 @@
 #include "experiments/analysis/statistics/statistics.h"
 
 namespace paceline {
+namespace {
+
+/// Of pairs with two times.
+struct Ratios {
+  std::vector<double> ratio, log;
+};
+Ratios ratios_of(const std::vector<TimingPair>& pairs) {
+  Ratios out;
+  for (const TimingPair& pair : pairs) {
+    if (!(pair.baseline_s > 0) || !(pair.now_s > 0)) continue;
+    out.ratio.push_back(pair.now_s / pair.baseline_s);
+    out.log.push_back(std::log(out.ratio.back()));
+  }
+  return out;
+}
+
+/// TimingVerdict::waits of quiet pairs.
+std::optional<double> waits_of(const std::vector<TimingPair>& wall) {
+  const auto [ratios, logs] = ratios_of(wall);
+  const std::optional<double> median = quantile(ratios, 0.5);
+  const bool is_told = median && *median > kWaitingTolerance && signed_rank_test(logs).p_value < kTimingChance;
+  return is_told ? median : std::nullopt;
+}
+
+}  // namespace
 
 std::vector<TimingVerdict> judge_timing(const std::vector<TimedCell>& cells) {
   std::vector<TimingVerdict> verdicts;
@@ -16,15 +41,10 @@ std::vector<TimingVerdict> judge_timing(const std::vector<TimedCell>& cells) {
   const int fewest = fewest_timing_pairs(
       int(std::count_if(cells.begin(), cells.end(), [](const TimedCell& cell) { return cell.judged; })));
   for (const TimedCell& cell : cells) {
-    std::vector<double> ratios, logs;
     const bool quiet = int(cell.pairs.size()) >= fewest && cell.pairs.size() > cell.disturbed.size();
     std::vector<TimingPair> pairs = cell.pairs;
     if (!quiet) pairs.insert(pairs.end(), cell.disturbed.begin(), cell.disturbed.end());
-    for (const TimingPair& pair : pairs) {
-      if (!(pair.baseline_s > 0) || !(pair.now_s > 0)) continue;
-      ratios.push_back(pair.now_s / pair.baseline_s);
-      logs.push_back(std::log(ratios.back()));
-    }
+    const auto [ratios, logs] = ratios_of(pairs);
     TimingVerdict verdict{.id = cell.id,
                           .judged = cell.judged,
                           .same_work = cell.same_work,
@@ -36,6 +56,7 @@ std::vector<TimingVerdict> judge_timing(const std::vector<TimedCell>& cells) {
                           .quiet = quiet || cell.disturbed.empty()};
     verdict.adjusted_p = verdict.p_value;
     verdict.resolves = resolved_slowdown(logs);
+    if (quiet) verdict.waits = waits_of(cell.wall);
     if (cell.judged) p_values.push_back(verdict.p_value);
     verdicts.push_back(std::move(verdict));
   }

@@ -2,8 +2,10 @@
 // The timing gate: is this binary slower than that one? Both run the same cells in turn on one machine, so that what
 // drifts meets both; two blocks one after the other would raise 11 to 55 % false alarms. Judged by CPU time without the
 // time that threads spend waiting in loops, as wall time on a shared machine says too little at 40 pairs. Cells of
-// several ranks wait for each other, so theirs is wall time and advice.
+// several ranks wait for each other, so theirs is wall time and advice. CPU time does not see a program that waits
+// more: for a thread that has lost its work, for a lock or a disk. Wall time of quiet pairs does, and is told.
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@ namespace paceline {
 inline constexpr int kTimingPairs = 40;
 inline constexpr double kTimingChance = 0.005;    // of a false alarm, over all judged cells
 inline constexpr double kTimingTolerance = 1.03;  // median ratio up to which a slowdown passes
+inline constexpr double kWaitingTolerance = 1.1;  // and up to which a longer wall time is not told
 
 /// Neighbouring runs of both binaries. Seconds of CPU, or of wall time where the cell has several ranks.
 struct TimingPair {
@@ -28,6 +31,7 @@ struct TimedCell {
   bool same_work = true;     // the same tokens and counters from both binaries
   bool same_threads = true;  // as many threads a rank; `auto` need not mean the same to both
   std::vector<TimingPair> pairs;
+  std::vector<TimingPair> wall;       // wall times of `pairs`, where those are CPU times
   std::vector<TimingPair> disturbed;  // more pairs: with a repetition of either binary that was disturbed (noise.h)
 };
 
@@ -42,6 +46,9 @@ struct TimingVerdict {
   int disturbed = 0;    // pairs of TimedCell::disturbed: left out when quiet, else counted in `pairs`
   bool quiet = true;    // false: half of the pairs or more were disturbed, and all are judged
   bool slower = false;  // adjusted_p < kTimingChance and median_ratio > kTimingTolerance
+  /// Median ratio of wall times where that is above kWaitingTolerance, as significantly: advice. None: it is not, or
+  /// the pairs are not quiet.
+  std::optional<double> waits;
   bool fails() const { return judged && slower; }
 };
 

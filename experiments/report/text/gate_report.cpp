@@ -43,6 +43,7 @@ int64_t num_not_quiet(const GateReport& report) {
 std::string word_of(const TimingVerdict& verdict) {
   std::string word = verdict.slower ? (verdict.judged ? "SLOWER" : "slower") : "ok";
   if (!verdict.judged) word += " (wall time, advice only)";
+  if (verdict.waits) word += fmt::format(", wall time {:.2f}×: it waits more (advice)", *verdict.waits);
   if (!verdict.same_work) word += ", other work: tokens or counters differ";
   if (!verdict.same_threads) word += ", other numbers of threads a rank";
   if (!verdict.quiet)
@@ -296,7 +297,7 @@ std::string github_annotations(const GateReport& report) {
   for (const TimingVerdict& verdict : report.timing)
     if (verdict.slower)
       out += annotation(verdict.judged ? "error" : "warning", "timing gate: " + verdict.id, timing_sentence(verdict));
-    else if (verdict.judged && !verdict.quiet)
+    else if (verdict.waits || (verdict.judged && !verdict.quiet))
       out += annotation("warning", "timing gate: " + verdict.id, word_of(verdict));
   return out;
 }
