@@ -128,9 +128,34 @@ TEST(Pairing, ALoadLaterIsToldHoweverSoon) {
     EXPECT_EQ(summary.cells[1].pairing, Pairing::none);
     const std::string text = verdict(run), told = fmt::format("measured {}, not paired", said);
     EXPECT_TRUE(holds(cell_verdict(VerdictView(run, summary), summary.cells[1]), told));
-    EXPECT_TRUE(holds(text, "over tp1 pp1 none")) << text;
+    EXPECT_TRUE(holds(text, "over tp1 pp1 none, " + told)) << text;
     EXPECT_TRUE(holds(text, "relative to one rank: tp2 pp1 1.50× [")) << text;
   }
+}
+
+TEST(Pairing, WhatMayBeDriftLosesNoPick) {
+  CellResult base = plain(kSlow), cell = ngram(3, kFast);
+  measure(base, cell, /*by_turns=*/false, 240);
+  for (const bool is_disturbed : {false, true}) {
+    const RunResult run = run_of({base, is_disturbed ? test::disturbed(cell) : cell});
+    const RunSummary summary = summarize(run);
+    const VerdictView view(run, summary);
+    const Pick& quickest = *view.pick(PickKind::latency, view.groups().front());
+    EXPECT_EQ(quickest.cells.size(), is_disturbed ? 2u : 1u);
+  }
+}
+
+TEST(Pairing, SentencesSayThatCellsWereMeasuredApart) {
+  CellResult base = plain(kSlow), cell = ngram(3, kFast);
+  const auto said = [&](bool by_turns) {
+    measure(base, cell, by_turns, 240);
+    return verdict(run_of({base, cell}));
+  };
+  EXPECT_FALSE(holds(said(true), "apart")) << said(true);
+  EXPECT_TRUE(holds(said(false), ", measured 4 min apart, not paired, 3 repetitions.")) << said(false);
+  EXPECT_TRUE(
+      holds(said(false), "1 cell was not paired with what it is compared with, but measured 4 min apart: drift"))
+      << said(false);
 }
 
 // The map's gain is over the plain twin, whatever the speedup of the cell is over.

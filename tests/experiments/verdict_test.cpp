@@ -523,6 +523,15 @@ TEST(VerdictCautions, ACellWithoutAWarmUpIsSaidToBeCold) {
   EXPECT_TRUE(holds(verdict(run), "1 cell had no warm-up (measure.warmup_requests 0): the first repetition also pays"));
 }
 
+TEST(VerdictCautions, LengthsThatWereDrawnAreSaid) {
+  CellResult drawn = ngram(3, kFast);
+  EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), drawn})), "other lengths"));
+  for (RepetitionResult& repetition : drawn.repetitions) repetition.requests[0].output.resize(101);
+  EXPECT_TRUE(
+      holds(verdict(run_of({plain(kSlow), drawn})),
+            "1 cell answered with other lengths than what they are compared with, the same in each repetition"));
+}
+
 TEST(VerdictCautions, RepeatedPromptsAreCounted) {
   RunResult run = run_of({plain(kSlow), ngram(3, kFast)});
   for (CellResult& cell : run.cells)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -142,6 +143,48 @@ void add_served_cautions(const VerdictView& view, const std::vector<const CellSu
   if (whole > 0)
     add(counted(whole, "cell took its", "cells took their") +
             " answers whole (server.stream false): there is no time to the first token and none per token.",
+        false);
+}
+
+/// Whether answers of the two differ so much in length, all told or the longest, that it may be what their speeds
+/// differ by. Of a request each repetition draws the same again.
+bool differ_in_length(const CellResult& a, const CellResult& b) {
+  if (a.repetitions.empty() || b.repetitions.empty()) return false;
+  const auto lengths = [](const CellResult& cell) {
+    int64_t all = 0, longest = 1;
+    for (const RequestRecord& q : cell.repetitions.front().requests)
+      all += q.num_tokens(), longest = std::max<int64_t>(longest, q.num_tokens());
+    return std::pair(double(std::max<int64_t>(all, 1)), double(longest));
+  };
+  constexpr double kMuch = kLeastEffect / 4;  // of a ratio that a sentence shows
+  const auto [all_a, longest_a] = lengths(a);
+  const auto [all_b, longest_b] = lengths(b);
+  return std::abs(std::log(all_a / all_b)) > kMuch || std::abs(std::log(longest_a / longest_b)) > kMuch;
+}
+
+/// What intervals of some ratios leave out: drift between cells that were measured apart, lengths that were drawn.
+void add_ratio_cautions(const VerdictView& view, const std::function<void(std::string, bool)>& add) {
+  std::set<size_t> apart, drawn;
+  double farthest_s = 0;
+  for (const Claim& claim : view.claims()) {
+    if (claim.kind == &ClaimKind::in_category) continue;
+    if (claim.far_apart_s) {
+      apart.insert(claim.cell->cell);
+      farthest_s = std::max(farthest_s, std::abs(*claim.far_apart_s));
+    }
+    if (differ_in_length(view.cell(*claim.cell), view.cell(*claim.over))) drawn.insert(claim.cell->cell);
+  }
+  if (!drawn.empty())
+    add(counted(std::ssize(drawn), "cell", "cells") +
+            " answered with other lengths than what they are compared with, the same in each repetition: intervals "
+            "leave "
+            "out that draw. sampling.ignore_eos makes lengths equal, speculation.verifier.rule=coupled the texts.",
+        true);
+  if (!apart.empty())
+    add(fmt::format("{} not paired with what {} compared with, but measured {} apart: drift of the machine is in no "
+                    "interval.",
+                    counted(std::ssize(apart), "cell was", "cells were"), apart.size() == 1 ? "it is" : "they are",
+                    rough_time_text(farthest_s)),
         false);
 }
 
@@ -357,6 +400,7 @@ void add_cautions(const VerdictView& view, const Validity& validity, std::vector
     add(counted(older, "cell was", "cells were") +
         " recorded before prefill and decode passes were told apart: bounds and break-even are not known.");
   add_served_cautions(view, ran, add);
+  add_ratio_cautions(view, add);
   constexpr int kEnough = 7;
   if (most == 1)
     add("1 repetition only: there are no intervals, so no order of speeds is shown; use 3 or more.");

@@ -31,6 +31,12 @@ std::string over_text(const VerdictView& view, const CellSummary& cell) {
   return row ? fmt::format(", {} over {}", interval_text(row->ratio), view.reference_text(cell, *row->over)) : "";
 }
 
+/// ", measured 4 min apart, not paired"
+std::string apart_text(const VerdictView& view, const CellSummary& cell) {
+  const Claim* const row = view.claim(ClaimKind::over_baseline, cell);
+  return row && row->far_apart_s ? ", " + baseline_time_text(*row->far_apart_s) : "";
+}
+
 /// "; 5 cells are not significantly slower than it". Empty: all that were tested are.
 std::string ties_text(const Pick& pick) {
   const int64_t others = std::ssize(pick.cells) - 1;
@@ -87,6 +93,7 @@ std::string fastest_text(const VerdictView& view, const Pick& pick) {
                                   correction_text(view, *pick.group)));
     return sentence.add("; highest tok/s: " + view.marked_label(best))
         .add(over, place)
+        .add(apart_text(view, best))
         .add(repetitions_text(best))
         .text();
   }
@@ -96,11 +103,12 @@ std::string fastest_text(const VerdictView& view, const Pick& pick) {
     return Sentence(fmt::format("Fastest significant gain{}: {}, {:.1f} tok/s", where, view.marked_label(*shown),
                                 *shown->output_tok_s))
         .add(over_text(view, *shown), place_of_over_text(view, *shown))
+        .add(apart_text(view, *shown))
         .add(repetitions_text(*shown))
         .add(fmt::format("; {} may be faster", view.marked_label(best)))
         .text();
   Sentence sentence(fmt::format("Fastest{}: {}, {:.1f} tok/s", where, view.marked_label(best), *best.output_tok_s));
-  sentence.add(over, place).add(repetitions_text(best));
+  sentence.add(over, place).add(apart_text(view, best)).add(repetitions_text(best));
   if (row && row->shown == Outcome::inconclusive)
     sentence.add("; that gain is not significant",
                  row->outcome == Outcome::faster ? correction_text(view, *pick.group) : "");
