@@ -527,9 +527,8 @@ TEST(VerdictCautions, LengthsThatWereDrawnAreSaid) {
   CellResult drawn = ngram(3, kFast);
   EXPECT_FALSE(holds(verdict(run_of({plain(kSlow), drawn})), "other lengths"));
   for (RepetitionResult& repetition : drawn.repetitions) repetition.requests[0].output.resize(101);
-  EXPECT_TRUE(
-      holds(verdict(run_of({plain(kSlow), drawn})),
-            "1 cell answered with other lengths than what they are compared with, the same in each repetition"));
+  EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), drawn})),
+                    "1 cell answered with other lengths than what it is compared with, the same in each repetition"));
 }
 
 TEST(VerdictCautions, RepeatedPromptsAreCounted) {

@@ -175,10 +175,11 @@ void add_ratio_cautions(const VerdictView& view, const std::function<void(std::s
     if (differ_in_length(view.cell(*claim.cell), view.cell(*claim.over))) drawn.insert(claim.cell->cell);
   }
   if (!drawn.empty())
-    add(counted(std::ssize(drawn), "cell", "cells") +
-            " answered with other lengths than what they are compared with, the same in each repetition: intervals "
-            "leave "
-            "out that draw. sampling.ignore_eos makes lengths equal, speculation.verifier.rule=coupled the texts.",
+    add(fmt::format(
+            "{} answered with other lengths than what {} compared with, the same in each repetition: intervals "
+            "leave out that draw. sampling.ignore_eos makes lengths equal, speculation.verifier.rule=coupled the "
+            "texts.",
+            counted(std::ssize(drawn), "cell"), drawn.size() == 1 ? "it is" : "they are"),
         true);
   if (!apart.empty())
     add(fmt::format("{} not paired with what {} compared with, but measured {} apart: drift of the machine is in no "
