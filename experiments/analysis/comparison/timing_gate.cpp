@@ -25,11 +25,12 @@ Ratios ratios_of(const std::vector<TimingPair>& pairs) {
   return out;
 }
 
-/// TimingVerdict::waits of quiet pairs.
-std::optional<double> waits_of(const std::vector<TimingPair>& wall) {
+/// TimingVerdict::waits of quiet pairs; more work takes longer, too.
+std::optional<double> waits_of(const std::vector<TimingPair>& wall, double ratio_of_work) {
   const auto [ratios, logs] = ratios_of(wall);
   const std::optional<double> median = quantile(ratios, 0.5);
-  const bool is_told = median && *median > kWaitingTolerance && signed_rank_test(logs).p_value < kTimingChance;
+  const bool is_told = median && *median > kWaitingTolerance * std::max(1.0, ratio_of_work) &&
+                       signed_rank_test(logs).p_value < kTimingChance;
   return is_told ? median : std::nullopt;
 }
 
@@ -56,7 +57,7 @@ std::vector<TimingVerdict> judge_timing(const std::vector<TimedCell>& cells) {
                           .quiet = quiet || cell.disturbed.empty()};
     verdict.adjusted_p = verdict.p_value;
     verdict.resolves = resolved_slowdown(logs);
-    if (quiet) verdict.waits = waits_of(cell.wall);
+    if (quiet) verdict.waits = waits_of(cell.wall, verdict.median_ratio);
     if (cell.judged) p_values.push_back(verdict.p_value);
     verdicts.push_back(std::move(verdict));
   }

@@ -46,8 +46,8 @@ struct TimingVerdict {
   int disturbed = 0;    // pairs of TimedCell::disturbed: left out when quiet, else counted in `pairs`
   bool quiet = true;    // false: half of the pairs or more were disturbed, and all are judged
   bool slower = false;  // adjusted_p < kTimingChance and median_ratio > kTimingTolerance
-  /// Median ratio of wall times where that is above kWaitingTolerance, as significantly: advice. None: it is not, or
-  /// the pairs are not quiet.
+  /// Median ratio of wall times where that is above kWaitingTolerance, and so much above median_ratio, as
+  /// significantly: advice. None: it is not, or the pairs are not quiet.
   std::optional<double> waits;
   bool fails() const { return judged && slower; }
 };
