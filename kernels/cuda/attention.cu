@@ -291,10 +291,13 @@ void merge(const AttentionWork& work, LaunchTo queue) {
               chunks * sizeof(MergeStep), queue, work);
 }
 
+/// Of shared memory, for the steps of a merge: three floats a part of a long context.
+size_t most_step_bytes(const cudaDeviceProp& device) { return device.sharedMemPerBlockOptin - kReservedShared; }
+
 }  // namespace
 
 int attention_most_parts(const cudaDeviceProp& device) {
-  const size_t steps = (device.sharedMemPerBlockOptin - kReservedShared) / sizeof(MergeStep);
+  const size_t steps = most_step_bytes(device) / sizeof(MergeStep);
   return int(steps / kMergeAhead * kMergeAhead);
 }
 
@@ -344,9 +347,7 @@ void attention(const AttentionArgs& args, const AttentionPlan& plan, const Fresh
 
 void prepare_attention(const cudaDeviceProp& device) {
   for (const auto kernel : {attention_merge_kernel<false>, attention_merge_kernel<true>})
-    check(cudaFuncSetAttribute(
-              kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-              int(device.sharedMemPerBlockOptin - kReservedShared)),  // three floats a part: a long context
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(most_step_bytes(device))),
           "cudaFuncSetAttribute");
   prepare_attention_few(device);
   prepare_attention_many(device);

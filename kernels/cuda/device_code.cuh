@@ -3,9 +3,9 @@
 // wait_for_predecessor() before it reads or writes anything, constants of the model (packed weights, norms) and staged
 // spans excepted (copies and put_bytes let nobody start early), and what its launcher knows to be complete
 // (AttentionPlan::keys_stay: norm.cu and products that norm let nobody start before their own wait, so what comes after
-// one of them finds all before it complete). Each thread does, but for those that touch only such constants; some thread
-// of each block does, which makes the end of a kernel mean the end of all before it. A library's kernels (cuBLASLt) wait
-// too, or start only when their predecessor has ended.
+// one of them finds all before it complete). Each thread does, but for those that touch only such constants; some
+// thread of each block does, which makes the end of a kernel mean the end of all before it. A library's kernels
+// (cuBLASLt) wait too, or start only when their predecessor has ended.
 
 #include <cstdint>
 #include <cuda_bf16.h>

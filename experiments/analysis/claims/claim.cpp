@@ -221,8 +221,7 @@ std::vector<Claim> make_claims(const VerdictView& view) {
   for (const ClaimKind* const kind : kKinds)
     for (const CellSummary& s : view.summary().cells) kind->add(view, s, claims);
   for (Claim& claim : claims)
-    if (may_be_drift(*claim.cell, *claim.over, view.far_apart_s(*claim.cell, *claim.over).has_value()))
-      claim.outcome = Outcome::inconclusive, claim.ratio.p_value.reset();
+    if (view.may_be_drift(*claim.cell, *claim.over)) claim.outcome = Outcome::inconclusive, claim.ratio.p_value.reset();
   judge(claims);
   return claims;
 }

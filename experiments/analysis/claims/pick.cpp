@@ -78,7 +78,7 @@ std::optional<RatioInterval> ratio_of(const VerdictView& view, const Measure& me
   std::vector<double> more = measure.per_repetition(view, best), less = measure.per_repetition(view, other);
   if (measure.less_is_better) std::swap(more, less);
   std::optional<RatioInterval> ratio = ratio_of_repetitions(more, less, pairing_of(view.cell(best), view.cell(other)));
-  if (ratio && may_be_drift(best, other, view.far_apart_s(best, other).has_value())) ratio->p_value.reset();
+  if (ratio && view.may_be_drift(best, other)) ratio->p_value.reset();
   return ratio;
 }
 

@@ -84,6 +84,11 @@ class VerdictView {
   /// measured_earlier_s of `other`, where that is to be told.
   std::optional<double> far_apart_s(const CellSummary& s, const CellSummary& other) const;
 
+  /// Whether the ratio of the two may show the machine (summary.h).
+  bool may_be_drift(const CellSummary& s, const CellSummary& other) const {
+    return paceline::may_be_drift(s, other, far_apart_s(s, other).has_value());
+  }
+
   const std::vector<Claim>& claims() const { return claims_; }
   /// Null where there is none of the kind about the cell.
   const Claim* claim(const ClaimKind& kind, const CellSummary& s) const;
