@@ -108,6 +108,12 @@ class ConflictFinder {
       add("speculation.verifier.rule", others,
           "proposer {} knows the text that plain decoding gives: use the rule coupled, or sampling.temperature 0",
           speculation_.proposer);
+    const bool knows_one_draw =
+        knows_texts || std::ranges::any_of(all_, [](const auto& one) { return one.entry->replays; });
+    if (knows_one_draw && config_.sampling.redraw && config_.measure.repetitions > 1)
+      add("sampling.redraw", {"sampling.temperature", "speculation.proposer", "measure.repetitions"},
+          "proposer {} knows one draw of each request, but every repetition draws anew: use false",
+          speculation_.proposer);
     if (speculation_.drafts() && speculation_.rule == "greedy")
       add("speculation.verifier.rule", others,
           "the rule \"greedy\" needs sampling.temperature 0, found {}: use auto, rejection, block or coupled",

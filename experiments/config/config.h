@@ -142,6 +142,7 @@ struct SamplingConfig {
   int top_k = 0;
   double min_p = 0;
   int64_t seed = 1;
+  bool redraw = true;  // in each repetition
   int max_tokens = 96;
   bool ignore_eos = false;
   std::vector<int64_t> stop_token_ids;

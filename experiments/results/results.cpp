@@ -192,6 +192,13 @@ bool has_fast_numerics(const CellResult& cell) {
   return cell.effective.is_object() && cell.effective.value("numerics", "strict") == "fast";
 }
 
+bool draws_anew(const CellResult& cell) {
+  const nlohmann::json* const temperature = find_value(cell.requested, "sampling.temperature");
+  const nlohmann::json* const redraw = find_value(cell.requested, "sampling.redraw");
+  if (!temperature || !temperature->is_number() || !redraw || !redraw->is_boolean()) return false;
+  return redraw->get<bool>() && !DrawParams{.temperature = temperature->get<float>()}.greedy();
+}
+
 std::vector<int> threads_per_rank_of(const RunResult& run) {
   std::set<int> threads;
   for (const CellResult& cell : run.cells) {

@@ -336,7 +336,7 @@ struct CertificateResult {
 struct LogitCheck {
   int64_t dataset_index = 0;
   std::string request;
-  int64_t position = 0;
+  int64_t repetition = 0, position = 0;
   int32_t token = -1, reference_token = -1;  // -1: the request agrees here
   std::optional<double> gap;
   double noise = std::numeric_limits<double>::quiet_NaN(), largest = noise;  // not finite: explains nothing
@@ -346,6 +346,7 @@ struct LogitCheck {
     using enum FieldRule;
     visit("dataset_index", &LogitCheck::dataset_index, "", required);
     visit("id", &LogitCheck::request, "of the request", required);
+    visit("repetition", &LogitCheck::repetition, "of the reference");
     visit("position", &LogitCheck::position, "of its output", required);
     visit("token", &LogitCheck::token, "a flip's; null: the request agrees here", null_if_default);
     visit("reference_token", &LogitCheck::reference_token, "likewise", null_if_default);
@@ -555,6 +556,10 @@ bool is_foreign(const CellResult& cell);
 
 /// What the engine says it ran; false where it says nothing.
 bool has_fast_numerics(const CellResult& cell);
+
+/// Each repetition drew its texts anew (sampling.redraw, at a temperature), the same in all cells. False for records
+/// that do not say so, and for greedy ones, whose repetitions have one text.
+bool draws_anew(const CellResult& cell);
 
 /// Threads of a rank with which cells ran, each number once, ascending: what `auto` came to. Empty: they do not say.
 std::vector<int> threads_per_rank_of(const RunResult& run);

@@ -9,7 +9,7 @@
 
 namespace paceline {
 
-/// The cell's sampling section, seeded for its first request.
+/// The cell's sampling section, seeded for its first request of the first repetition.
 inline SamplingParams sampling_params(const SamplingConfig& config) {
   SamplingParams params;
   params.sampler = {.temperature = float(config.temperature),
@@ -20,6 +20,14 @@ inline SamplingParams sampling_params(const SamplingConfig& config) {
   params.max_tokens = config.max_tokens;
   params.ignore_eos = config.ignore_eos;
   for (int64_t id : config.stop_token_ids) params.stop_token_ids.push_back(int32_t(id));
+  return params;
+}
+
+/// Those for the first of `num_requests` in a repetition: with config.redraw each draws anew, so that the spread of
+/// repetitions is also that of lengths and of drafts that are kept. As arrivals, draws are the same in all cells.
+inline SamplingParams sampling_of_repetition(const SamplingConfig& config, int repetition, size_t num_requests) {
+  SamplingParams params = sampling_params(config);
+  if (config.redraw) params.sampler.seed += uint64_t(repetition) * num_requests;
   return params;
 }
 

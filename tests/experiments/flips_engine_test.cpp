@@ -79,14 +79,14 @@ class FastEngine : public ::testing::Test {
   /// All requests through the planted target, up to `concurrency` at once.
   CellResult run(const std::string& id, RigProposer proposer, int concurrency) {
     auto engine = rig_.make_engine({.proposer = proposer,
-                                    .rule = sampling_.sampler.greedy() ? VerifyRule::greedy : VerifyRule::coupled,
+                                    .rule = sampling_.temperature == 0 ? VerifyRule::greedy : VerifyRule::coupled,
                                     .num_speculative_tokens = proposer == RigProposer::none ? 0 : 3,
                                     .max_num_seqs = concurrency,
                                     .target = &model_});
     std::map<SeqId, size_t> index;
     RepetitionResult repetition;
     for (size_t i = 0; i < prompts_.size(); ++i) {
-      index[engine->submit(prompts_[i].tokens, sampling_of_request(sampling_, i))] = i;
+      index[engine->submit(prompts_[i].tokens, sampling_of_request(sampling_params(sampling_), i))] = i;
       repetition.requests.push_back(
           {.id = prompts_[i].id, .dataset_index = prompts_[i].dataset_index, .category = {}, .output = {}});
     }
@@ -124,7 +124,7 @@ class FastEngine : public ::testing::Test {
   EngineRig rig_;
   RowNoiseModel model_;
   std::vector<EncodedPrompt> prompts_;
-  SamplingParams sampling_{.max_tokens = kOutput, .ignore_eos = true, .stop_token_ids = {}};
+  SamplingConfig sampling_{.max_tokens = kOutput, .ignore_eos = true, .stop_token_ids = {}};
 };
 
 TEST_F(FastEngine, FlipsOfManyRowsAreExplainedAndABugIsNot) {
@@ -148,12 +148,13 @@ TEST_F(FastEngine, FlipsOfManyRowsAreExplainedAndABugIsNot) {
 }
 
 TEST_F(FastEngine, FlipsOfSampledTextAreExplainedWithTheNoiseOfTheDraw) {
-  sampling_.sampler = {.temperature = 1.0f, .seed = 3};
+  sampling_.temperature = 1;
+  sampling_.seed = 3;
   const RunResult both = run_both();
   const CertificateResult found = certified(both, model_);
   EXPECT_EQ(found.status, CertificateStatus::pass) << found.detail;
   EXPECT_GT(found.flips->found, 0);
-  sampling_.sampler.seed += 1;  // the noise of other draws
+  sampling_.seed += 1;  // the noise of other draws
   EXPECT_EQ(certified(both, model_).status, CertificateStatus::fail);
 }
 

@@ -163,7 +163,7 @@ TEST(Flips, NoiseIsMeasuredAtAFewPositionsOfRequestsThatAgree) {
 }
 
 CertificateResult certified(CellResult cell, const CellResult& reference, double gap, double noise,
-                            const SamplingParams& sampling = {}) {
+                            const SamplingConfig& sampling = {}) {
   FakeLogits logits(gap, noise);
   cell.logits = check_flips(cell, reference, {.prompts = prompts(), .sampling = sampling, .stop_now = {}}, logits);
   return flip_certificate(cell, reference);
@@ -211,8 +211,9 @@ TEST(FlipCertificate, WhatWasNotExaminedIsUnverified) {
       .checks = {
           {.request = "a", .position = 2, .token = 1, .reference_token = 2, .gap = 0.1, .noise = 0.1, .largest = 8}}};
   EXPECT_EQ(flip_certificate(of_another, plain_cell()).status, CertificateStatus::unverified);
-  SamplingParams nucleus;
-  nucleus.sampler = {.temperature = 1, .top_p = 0.9f};
+  SamplingConfig nucleus;
+  nucleus.temperature = 1;
+  nucleus.top_p = 0.9;
   EXPECT_EQ(certified(flipped_cell(), plain_cell(), 0.1, 0.1, nucleus).status, CertificateStatus::unverified);
   EXPECT_EQ(certified(plain_cell(), plain_cell(), 0.1, 0.1, nucleus).status, CertificateStatus::pass) << "no flips";
 }

@@ -529,6 +529,10 @@ TEST(VerdictCautions, LengthsThatWereDrawnAreSaid) {
   for (RepetitionResult& repetition : drawn.repetitions) repetition.requests[0].output.resize(101);
   EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), drawn})),
                     "1 cell answered with other lengths than what it is compared with, the same in each repetition"));
+  drawn.requested["sampling"] = {{"temperature", 1.0}, {"redraw", true}};
+  const std::string anew = verdict(run_of({plain(kSlow), drawn}));
+  EXPECT_FALSE(holds(anew, "other lengths")) << anew;
+  EXPECT_TRUE(holds(anew, "Intervals cover timing noise and draws, not prompts")) << anew;
 }
 
 TEST(VerdictCautions, RepeatedPromptsAreCounted) {

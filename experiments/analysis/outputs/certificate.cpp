@@ -78,18 +78,19 @@ CertificateResult token_exact_certificate(const CellResult& cell, const CellResu
 
 CertificateResult text_certificate(const CellResult& cell, const CellResult& reference,
                                    std::optional<double> required) {
-  std::map<std::pair<int64_t, std::string>, const RequestRecord*> expected;
-  for (const RequestRecord& q : reference.repetitions.front().requests) expected[{q.dataset_index, q.id}] = &q;
   CertificateResult out{.method = fmt::format("text against {}", reference.id)};
   int64_t requests = 0;
   bool any_text = false;
   std::string first;
-  for (const RepetitionResult& repetition : cell.repetitions) {
-    for (const RequestRecord& q : repetition.requests) {
+  for (size_t rep = 0; rep < cell.repetitions.size(); ++rep) {
+    const std::optional<size_t> match = repetition_to_match(cell, reference, rep);
+    if (!match) continue;
+    const std::map<RequestKey, const RequestRecord*> expected = requests_by_key(reference.repetitions[*match]);
+    for (const RequestRecord& q : cell.repetitions[rep].requests) {
       ++requests;
       any_text |= !q.text.empty();
       out.tokens_checked += q.num_tokens();
-      const auto found = expected.find({q.dataset_index, q.id});
+      const auto found = expected.find(key_of(q));
       if (found != expected.end() && found->second->text == q.text) continue;
       ++out.mismatches;
       if (first.empty()) first = q.id;

@@ -7,8 +7,8 @@
 
 namespace paceline {
 
-/// Output tokens of every repetition of `cell` against the first repetition of `reference`, request by request
-/// (dataset index and id). pass: all equal; fail: the first difference in `detail`.
+/// Output tokens of every repetition of `cell` against its match of `reference` (repetition_to_match()), request by
+/// request (dataset index and id). pass: all equal; fail: the first difference in `detail`.
 CertificateResult token_exact_certificate(const CellResult& cell, const CellResult& reference);
 
 /// The same in fast numerics, up to the first token of each request that differs: what follows has another prefix.
@@ -16,12 +16,12 @@ CertificateResult token_exact_certificate(const CellResult& cell, const CellResu
 /// one was not or cannot be examined. The first of that kind in `detail`.
 CertificateResult flip_certificate(const CellResult& cell, const CellResult& reference);
 
-/// Texts of every repetition of `cell`, from a server that is not ours, against those of the first repetition of
-/// `reference`. `required`: the share that must be equal, else it fails; none: less than all of them is unverified.
+/// Texts of every repetition of `cell`, from a server that is not ours, against its match of `reference`. `required`:
+/// the share that must be equal, else it fails; none: less than all of them is unverified.
 CertificateResult text_certificate(const CellResult& cell, const CellResult& reference, std::optional<double> required);
 
 /// The reference of a cell whose tokens certify() compares; null where it compares none. The cell itself: its
-/// repetitions.
+/// repetitions, of which there is nothing to compare where each draws anew.
 const CellResult* compared_with(const References& references, const CellResult& cell);
 
 /// Fills the certificates of all finished cells: of each kind (References), the first finished cell that does

@@ -23,7 +23,7 @@ class Checker {
   /// At output position `position` of a request; parting: where that is a flip's, else null. None where the prefix is
   /// unknown or too long.
   std::optional<LogitCheck> check(const RequestRecord& request, size_t position, const Parting* parting) {
-    const auto index = index_of_.find({request.dataset_index, request.id});
+    const auto index = index_of_.find(key_of(request));
     if (index == index_of_.end()) return std::nullopt;
     std::vector<int32_t> prefix = work_.prompts[index->second].tokens;
     prefix.insert(prefix.end(), request.output.begin(), request.output.begin() + std::ptrdiff_t(position));
@@ -36,9 +36,12 @@ class Checker {
                    .noise = noise_of(logits)};
     for (const float logit : logits.few) out.largest = larger(std::abs(double(logit)), out.largest);
     if (!parting) return out;
+    out.repetition = int64_t(parting->reference_repetition);
     out.token = parting->token();
     out.reference_token = parting->reference_token();
-    const DrawParams params = sampling_of_request(work_.sampling, index->second).sampler;
+    const SamplingParams of_first =
+        sampling_of_repetition(work_.sampling, int(parting->reference_repetition), work_.prompts.size());
+    const DrawParams params = sampling_of_request(of_first, index->second).sampler;
     const auto a = draw_bonus(params, int(prefix.size()), out.token);
     const auto b = draw_bonus(params, int(prefix.size()), out.reference_token);
     if (a && b) out.gap = gap_between(logits, {out.token, *a}, {out.reference_token, *b});
@@ -48,7 +51,7 @@ class Checker {
  private:
   const FlipWork& work_;
   TargetLogits& logits_;
-  std::map<std::pair<int64_t, std::string>, size_t> index_of_;
+  std::map<RequestKey, size_t> index_of_;
 };
 
 }  // namespace
@@ -81,8 +84,8 @@ bool explains(double noise, const LogitCheck& flip) {
 const LogitCheck* find_check(const LogitEvidence& evidence, const Parting& parting) {
   const auto found = std::find_if(evidence.checks.begin(), evidence.checks.end(), [&](const LogitCheck& check) {
     return check.dataset_index == parting.request->dataset_index && check.request == parting.request->id &&
-           check.position == int64_t(parting.position) && check.token == parting.token() &&
-           check.reference_token == parting.reference_token();
+           check.repetition == int64_t(parting.reference_repetition) && check.position == int64_t(parting.position) &&
+           check.token == parting.token() && check.reference_token == parting.reference_token();
   });
   return found == evidence.checks.end() ? nullptr : &*found;
 }

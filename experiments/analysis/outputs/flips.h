@@ -62,7 +62,7 @@ std::optional<double> draw_bonus(const DrawParams& params, int position, int32_t
 inline constexpr size_t kAgreeingPositions = 8;
 struct FlipWork {
   std::span<const EncodedPrompt> prompts;  // in the order in which they were submitted
-  SamplingParams sampling;                 // of the cell
+  SamplingConfig sampling;                 // of the cell
   std::function<bool()> stop_now;          // true ends the work; what is done stays. May be empty
 };
 LogitEvidence check_flips(const CellResult& cell, const CellResult& reference, const FlipWork& work,

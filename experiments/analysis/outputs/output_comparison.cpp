@@ -10,14 +10,16 @@
 namespace paceline {
 namespace {
 
-using RequestKey = std::pair<int64_t, std::string>;
-
-RequestKey key_of(const RequestRecord& request) { return {request.dataset_index, request.id}; }
-
 /// Sums follow one tree at tp 1, 2, 4 and 8; at others a placement has bits of its own.
 bool has_own_bits(int tp) { return tp != 1 && tp != 2 && tp != 4 && tp != 8; }
 
 }  // namespace
+
+std::map<RequestKey, const RequestRecord*> requests_by_key(const RepetitionResult& repetition) {
+  std::map<RequestKey, const RequestRecord*> requests;
+  for (const RequestRecord& request : repetition.requests) requests[key_of(request)] = &request;
+  return requests;
+}
 
 std::string described(const Parting& parting) {
   const int32_t token = parting.token(), expected = parting.reference_token();
@@ -26,11 +28,20 @@ std::string described(const Parting& parting) {
                      expected == Parting::kEnded ? "none" : std::to_string(expected));
 }
 
+std::optional<size_t> repetition_to_match(const CellResult& cell, const CellResult& reference, size_t repetition) {
+  const size_t match = draws_anew(cell) ? repetition : 0;
+  return match < reference.repetitions.size() ? std::optional(match) : std::nullopt;
+}
+
 Comparison compare_outputs(const CellResult& cell, const CellResult& reference) {
   Comparison out;
+  std::optional<size_t> last;
   std::map<RequestKey, const RequestRecord*> expected;
-  for (const RequestRecord& request : reference.repetitions.front().requests) expected[key_of(request)] = &request;
   for (size_t rep = 0; rep < cell.repetitions.size(); ++rep) {
+    const std::optional<size_t> match = repetition_to_match(cell, reference, rep);
+    if (!match) continue;
+    if (match != last) expected = requests_by_key(reference.repetitions[*match]);
+    last = match;
     const auto& requests = cell.repetitions[rep].requests;
     if (requests.size() != expected.size())
       out.complaint =
@@ -49,8 +60,11 @@ Comparison compare_outputs(const CellResult& cell, const CellResult& reference) 
       const auto position = size_t(differs.first - request.output.begin());
       out.tokens_until_parting += int64_t(std::min(position + 1, length));
       if (position < length)
-        out.partings.push_back(
-            {.repetition = rep, .request = &request, .reference = found->second, .position = position});
+        out.partings.push_back({.repetition = rep,
+                                .reference_repetition = *match,
+                                .request = &request,
+                                .reference = found->second,
+                                .position = position});
       else if (rep == 0)
         out.agreeing.push_back(&request);
     }
@@ -100,7 +114,8 @@ std::vector<SampleOutput> sample_outputs(const RunResult& run, size_t count) {
       sample.repetitions += static_cast<int>(cell.repetitions.size());
     }
     for (const Parting& parting : compare_outputs(cell, *reference).partings) {
-      const auto sample = std::ranges::find(known->second, parting.reference, &SampleOutput::reference);
+      const auto sample = std::ranges::find(known->second, key_of(*parting.reference),
+                                            [](const SampleOutput& each) { return key_of(*each.reference); });
       if (sample != known->second.end()) sample->differences.push_back({&cell, parting});
     }
   }

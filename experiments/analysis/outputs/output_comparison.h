@@ -3,17 +3,26 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "experiments/results/results.h"
 
 namespace paceline {
 
+/// Which request of a workload: dataset index and id.
+using RequestKey = std::pair<int64_t, std::string>;
+inline RequestKey key_of(const RequestRecord& request) { return {request.dataset_index, request.id}; }
+
+/// Pointers are into `repetition`.
+std::map<RequestKey, const RequestRecord*> requests_by_key(const RepetitionResult& repetition);
+
 /// A request of one repetition whose tokens are not those of the reference: the first of them.
 struct Parting {
-  size_t repetition = 0;
+  size_t repetition = 0, reference_repetition = 0;
   const RequestRecord* request = nullptr;
   const RequestRecord* reference = nullptr;
   size_t position = 0;  // of the output
@@ -41,7 +50,12 @@ struct Comparison {
   std::string complaint;                       // requests that the other one has not; empty: none
 };
 
-/// Every repetition of `cell` against the first one of `reference`, request by request (dataset index and id).
+/// Which repetition of `reference` one of `cell` is compared with: the first, or, where each draws anew, that of the
+/// same number; none where `reference` has none.
+std::optional<size_t> repetition_to_match(const CellResult& cell, const CellResult& reference, size_t repetition);
+
+/// Every repetition of `cell` against its match of `reference`, request by request (dataset index and id); those
+/// without one are left out.
 Comparison compare_outputs(const CellResult& cell, const CellResult& reference);
 
 /// Who is compared with whom: cells of one model, kind of device and numerics, that asked for the same text (sampling,

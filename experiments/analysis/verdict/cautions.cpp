@@ -147,7 +147,7 @@ void add_served_cautions(const VerdictView& view, const std::vector<const CellSu
 }
 
 /// Whether answers of the two differ so much in length, all told or the longest, that it may be what their speeds
-/// differ by. Of a request each repetition draws the same again.
+/// differ by. REQUIRES: of a request each repetition draws the same again.
 bool differ_in_length(const CellResult& a, const CellResult& b) {
   if (a.repetitions.empty() || b.repetitions.empty()) return false;
   const auto lengths = [](const CellResult& cell) {
@@ -172,13 +172,13 @@ void add_ratio_cautions(const VerdictView& view, const std::function<void(std::s
       apart.insert(claim.cell->cell);
       farthest_s = std::max(farthest_s, std::abs(*claim.far_apart_s));
     }
-    if (differ_in_length(view.cell(*claim.cell), view.cell(*claim.over))) drawn.insert(claim.cell->cell);
+    const CellResult& cell = view.cell(*claim.cell);
+    if (!draws_anew(cell) && differ_in_length(cell, view.cell(*claim.over))) drawn.insert(claim.cell->cell);
   }
   if (!drawn.empty())
     add(fmt::format(
             "{} answered with other lengths than what {} compared with, the same in each repetition: intervals "
-            "leave out that draw. sampling.ignore_eos makes lengths equal, speculation.verifier.rule=coupled the "
-            "texts.",
+            "leave out that draw. sampling.ignore_eos makes lengths equal, sampling.redraw draws anew each time.",
             counted(std::ssize(drawn), "cell"), drawn.size() == 1 ? "it is" : "they are"),
         true);
   if (!apart.empty())
@@ -415,8 +415,10 @@ void add_cautions(const VerdictView& view, const Validity& validity, std::vector
   if (const std::string text = repeated_prompts_text(view); !text.empty() && !remembers_texts(view)) add(text);
   const int64_t prompts = view.run().workload.prompts, requests = most_requests(view);
   if (repeats && requests > 0)
-    add(fmt::format("Intervals cover timing noise, not prompts: all repetitions send the same {}.",
-                    counted(prompts > 0 ? std::min(prompts, requests) : requests, "prompt")));
+    add(fmt::format(
+        "Intervals cover timing noise{}, not prompts: all repetitions send the same {}.",
+        std::ranges::any_of(ran, [&](const CellSummary* s) { return draws_anew(view.cell(*s)); }) ? " and draws" : "",
+        counted(prompts > 0 ? std::min(prompts, requests) : requests, "prompt")));
 }
 
 }  // namespace paceline

@@ -370,6 +370,10 @@ std::vector<KeySpec> request_keys() {
       KEY(sampling.min_p, "Only tokens at least this likely relative to the likeliest; 0 is off.",
           {.min = 0, .max = 1}),
       KEY(sampling.seed, "Seed of every request's own noise.", {.min = 0}),
+      KEY(sampling.redraw,
+          "Each repetition draws anew, so that intervals hold what draws do to lengths and drafts; false: all repeat "
+          "the first.",
+          {.is_newer = true}),
       KEY(sampling.max_tokens, "Longest output of a request.", {.min = 1, .max = 1 << 24, .unit = "tokens"}),
       KEY(sampling.ignore_eos, "Go on after the end-of-text token."),
       KEY(sampling.stop_token_ids, "More tokens that end a request.", {.min = 0, .max = (1 << 24) - 1}),

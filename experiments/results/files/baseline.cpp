@@ -65,9 +65,9 @@ json make_baseline(const RunResult& run) {
   for (const CellResult& cell : run.cells) {
     if (cell.status != CellStatus::done || cell.repetitions.empty()) continue;
     json facts = exact_facts(cell.repetitions.front());
-    bool agree = true;
-    for (const RepetitionResult& r : cell.repetitions) agree = agree && exact_facts(r) == facts;
-    facts["repetitions_agree"] = agree;
+    if (!draws_anew(cell))
+      facts["repetitions_agree"] =
+          std::ranges::all_of(cell.repetitions, [&](const RepetitionResult& r) { return exact_facts(r) == facts; });
     cells[cell.id] = std::move(facts);
   }
   return {{"schema", kSchema},

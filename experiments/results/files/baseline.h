@@ -19,7 +19,7 @@ namespace paceline {
 /// "schema_version", "name", "profile", "environment", "settings", "cells": {<id>: {"output_hash", "requests",
 /// "output_tokens", "counters"}}}. environment: what the run was made on, for readers; it is not compared. settings:
 /// what decides tokens and steps (KeyEffect::steps), by path, but for axes, which the ids of cells name.
-/// Taken from the first repetition; "repetitions_agree" tells whether the others are the same.
+/// Taken from the first repetition; "repetitions_agree" tells whether the others are the same, where all draw alike.
 nlohmann::json make_baseline(const RunResult& run);
 
 /// Reads one. Throws Error(store): missing or damaged file, another schema, a newer version (both versions named).

@@ -56,8 +56,8 @@ void EngineHost::open() {
   tell_of_cut_outputs(sweep_, planned_, prompts_, limit);
 }
 
-RepetitionOptions EngineHost::options_for(const ExperimentConfig& config) {
-  return {.sampling = sampling_params(config.sampling),
+RepetitionOptions EngineHost::options_for(const ExperimentConfig& config, int repetition) {
+  return {.sampling = sampling_of_repetition(config.sampling, repetition, prompts_.size()),
           .concurrency = config.load.mode == LoadMode::closed ? config.load.concurrency : 0,
           .timeout_s = config.sweep.cell_timeout_s,
           .stop_now = [this] { return sweep_.stop_now(); }};
@@ -120,7 +120,7 @@ void EngineHost::warm_up(size_t index, const Visit& visit) {
 
 RepetitionResult EngineHost::run(size_t index, int repetition) {
   const ExperimentConfig& config = sweep_.cells[index].config;
-  RepetitionOptions pass = options_for(config);
+  RepetitionOptions pass = options_for(config, repetition);
   pass.arrivals = sweep_.arrivals.arrivals(config.load, int64_t(prompts_.size()), repetition);
   pass.on_progress = [this](const ProgressUpdate& now) { sweep_.progress.update(now); };
   if (repetition == 0) pass.record_ranks = RankRecording::on;
@@ -144,11 +144,9 @@ void EngineHost::check_flips(size_t index) {
                                        .max_num_rows = load_->plan().max_num_rows,
                                        .max_num_logit_rows = load_->plan().max_num_logit_rows});
   const References references(sweep_.run);
-  result.logits = paceline::check_flips(result, *references.of(result),
-                                        {.prompts = prompts_,
-                                         .sampling = sampling_params(config.sampling),
-                                         .stop_now = [this] { return sweep_.stop_now(); }},
-                                        logits);
+  result.logits = paceline::check_flips(
+      result, *references.of(result),
+      {.prompts = prompts_, .sampling = config.sampling, .stop_now = [this] { return sweep_.stop_now(); }}, logits);
   if (sweep_.interrupts() >= 2)
     result.logits = {};  // cut short: half of the evidence is none
   else

@@ -27,7 +27,7 @@ class EngineHost final : public CellHost {
   std::shared_ptr<const Tokenizer> tokenizer() override { return load_->tokenizer(); }
 
  private:
-  RepetitionOptions options_for(const ExperimentConfig& config);
+  RepetitionOptions options_for(const ExperimentConfig& config, int repetition = 0);
   RepetitionResult run_pass(const ExperimentConfig& config, std::span<const EncodedPrompt> prompts,
                             const RepetitionOptions& options);
   void warm_up_pass(const Cell& cell);

@@ -202,6 +202,7 @@ RepetitionResult ServedHost::run(size_t index, int repetition) {
   const Cell& cell = sweep_.cells[index];
   const Server& server = turn_of(index);
   ServedPass pass = pass_for(cell, server);
+  pass.repetition = repetition;
   pass.arrivals = sweep_.arrivals.arrivals(cell.config.load, int64_t(sweep_.prompts.size()), repetition);
   pass.on_progress = [this](const ProgressUpdate& now) { sweep_.progress.update(now); };
   const std::string prefix_cache = forget_prefixes(cell.config, server);

@@ -22,7 +22,7 @@ std::vector<DrivenRequest> driven_requests(const ExperimentConfig& cell, std::sp
                                .delivery = cell.server.stream ? Delivery::streamed : Delivery::whole,
                                .as_chat = cell.workload.chat_template,
                                .further = nlohmann::json(cell.server.request)};
-  const SamplingParams of_cell = sampling_params(cell.sampling);
+  const SamplingParams of_cell = sampling_of_repetition(cell.sampling, pass.repetition, prompts.size());
   std::vector<DrivenRequest> requests;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::optional<int> trace_limit = pass.arrivals.empty() ? std::nullopt : pass.arrivals[i].max_tokens;

@@ -17,6 +17,7 @@ namespace paceline {
 struct ServedPass {
   ServerUrl url;
   std::string model, api_key;
+  int repetition = 0;
   std::vector<Arrival> arrivals = {};  // open loop: when each prompt is sent; else empty
   std::function<void(const ProgressUpdate&)> on_progress = {};
   std::function<bool()> stop_now = {};

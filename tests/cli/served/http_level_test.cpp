@@ -345,6 +345,23 @@ TEST(HttpLevel, GivesOurOwnServersTokensAndCountersOfTheEngine) {
     if (entry.path().extension() == ".json") expect_success(runexp({"config", "validate", entry.path().string()}));
 }
 
+// With sampling.redraw a repetition has noise of its own, the same in all cells and behind HTTP.
+TEST(HttpLevel, DrawsAnewInEachRepetitionAsTheEngineDoes) {
+  const Json axes = {{"axes", {{"measure.level", {"engine", "http"}}, {"speculation.proposer", {"none", "ngram"}}}}};
+  const ServedWorkspace work(Json{{"speculation", {{"num_speculative_tokens", 3}, {"verifier", {{"rule", "coupled"}}}}},
+                                  {"sampling", {{"temperature", 1.0}}}},
+                             axes);
+  expect_success(work.run());
+  const auto hash = [&](int cell, size_t repetition) {
+    return work.cell(cell).at("repetitions").at(repetition).at("output_hash");
+  };
+  EXPECT_NE(hash(0, 0), hash(0, 1));
+  for (const int index : {1, 2, 3}) {
+    for (const size_t r : {0, 1}) EXPECT_EQ(hash(index, r), hash(0, r)) << index << " " << r;
+    EXPECT_EQ(work.cell(index).at("certificate").at("status"), "pass") << work.cell(index).at("certificate");
+  }
+}
+
 TEST(HttpLevel, LeavesNoServerBehindHoweverItEnds) {
   for (const int signal : {SIGINT, SIGKILL}) {
     SCOPED_TRACE(signal);
