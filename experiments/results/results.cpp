@@ -10,6 +10,7 @@
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 #include "kernels/fnv1a.h"
+#include "kernels/sampling_types.h"
 
 namespace paceline {
 
@@ -94,10 +95,6 @@ RunCounters& RunCounters::operator+=(const RunCounters& more) {
 }
 
 const char* to_string(CellStatus status) { return std::array{"done", "failed", "skipped"}[size_t(status)]; }
-const char* to_string(CertificateStatus status) {
-  return std::array{"pass", "fail", "baseline", "unverified"}[size_t(status)];
-}
-
 json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 json json_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
 
