@@ -1,5 +1,6 @@
 #include "experiments/analysis/outputs/flips.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -66,18 +67,42 @@ CellResult plain_cell() { return fast_cell("plain", {outputs({{5, 6, 2, 9}, {4, 
 CellResult flipped_cell() { return fast_cell("flipped", {outputs({{5, 6, 1, 8}, {4, 4}, {3}})}); }
 
 TEST(Flips, AreExplainedByHalfTheirGapInNoise) {
-  const auto explained = [](std::optional<double> gap, double noise, double largest = 8) {
-    return explains(noise, {.dataset_index = 0, .request = "a", .gap = gap, .largest = largest});
+  const auto explained = [](std::optional<double> gap, double noise) {
+    return explains(noise, {.dataset_index = 0, .request = "a", .gap = gap});
   };
   EXPECT_TRUE(explained(0.2, 0.1));
   EXPECT_FALSE(explained(0.2001, 0.1));
   EXPECT_FALSE(explained(0.0, 0.0)) << "without noise nothing flips";
   EXPECT_FALSE(explained(kNan, 0.1));
   EXPECT_FALSE(explained(0.2, kNan));
-  EXPECT_FALSE(explained(0.2, 0.1, kNan));
   EXPECT_FALSE(explained(std::nullopt, 0.1));
-  EXPECT_TRUE(explained(0.2, 0.5));
-  EXPECT_FALSE(explained(0.2, 0.51)) << "what is so far off is wrong, not rounded";
+}
+
+TEST(Flips, NoiseThatIsNoRoundingExplainsNothing) {
+  const auto explaining = [](double noise, double largest) {
+    const std::vector<LogitCheck> checks = {{.request = "a", .noise = 0.1, .largest = 2},
+                                            {.request = "b", .noise = noise, .largest = largest}};
+    return explaining_noise(checks);
+  };
+  EXPECT_DOUBLE_EQ(explaining(0.5, 8), 0.5) << "each by the logits of its own position";
+  EXPECT_EQ(explaining(0.51, 8), 0) << "what is so far off is wrong, not rounded";
+  EXPECT_EQ(explaining(0.1, kNan), 0);
+  EXPECT_EQ(explaining(kNan, 8), 0);
+  EXPECT_EQ(explaining_noise({}), 0);
+}
+
+// Logits far below 0 are rounded by more than what tokens that may be chosen differ by.
+TEST(Flips, NoiseIsThatOfTokensThatMayBeChosen) {
+  TwoLogits logits{.many = std::vector<float>(200), .few = std::vector<float>(200)};
+  for (size_t i = 0; i < 200; ++i) logits.few[i] = -10.0f * float(i);
+  logits.many = logits.few;
+  logits.many[0] += 0.25f;
+  logits.many[kContenders - 1] -= 0.5f;
+  logits.many[kContenders] += 8;
+  EXPECT_DOUBLE_EQ(noise_of(logits), 0.5);
+  EXPECT_DOUBLE_EQ(noise_of(logits, std::array{int32_t{3}, int32_t(kContenders)}), 8.0) << "what was drawn counts, too";
+  logits.many[199] = float(kNan);
+  EXPECT_TRUE(std::isnan(noise_of(logits)));
 }
 
 TEST(Flips, NoiseIsTheLargestDifferenceAndNeverLosesANan) {
@@ -91,6 +116,7 @@ TEST(Flips, NoiseIsTheLargestDifferenceAndNeverLosesANan) {
     return out;
   };
   EXPECT_DOUBLE_EQ(noise_of(checks({0.1, 0.3, 0.2})), 0.3);
+
   EXPECT_TRUE(std::isnan(noise_of(checks({0.1, kNan, 0.2}))));
   EXPECT_EQ(noise_of(checks({})), 0);
 }
@@ -130,7 +156,7 @@ TEST(Flips, LogitsAreComputedForTheCommonPrefixOfEachFlipOnce) {
   cell.repetitions.push_back(cell.repetitions.front());
   FakeLogits logits;
   cell.logits = check_flips(cell, plain, {.prompts = prompts(), .sampling = {}, .stop_now = {}}, logits);
-  ASSERT_EQ(logits.prefixes.size(), 3u) << "the flip, and one position of each request that agrees";
+  ASSERT_EQ(logits.prefixes.size(), 6u) << "the flip, and what agrees: two tokens before it, two, and one";
   EXPECT_EQ(logits.prefixes[0], (std::vector<int32_t>{7, 0, 5, 6}));
   EXPECT_EQ(cell.logits.reference, "plain");
   const LogitCheck& flip = cell.logits.checks.front();
@@ -142,7 +168,7 @@ TEST(Flips, LogitsAreComputedForTheCommonPrefixOfEachFlipOnce) {
   EXPECT_FALSE(cell.logits.checks[1].gap);
 }
 
-TEST(Flips, NoiseIsMeasuredAtAFewPositionsOfRequestsThatAgree) {
+TEST(Flips, NoiseIsMeasuredAtAFewPositionsThatAgree) {
   std::vector<EncodedPrompt> many;
   std::vector<std::vector<int32_t>> texts;
   for (int64_t i = 0; i < 40; ++i) {
@@ -177,7 +203,7 @@ TEST(FlipCertificate, NoiseExplainsAFlip) {
   ASSERT_TRUE(found.flips);
   EXPECT_EQ(found.flips->found, 1);
   EXPECT_EQ(found.flips->explained, 1);
-  EXPECT_EQ(found.flips->positions, 3);
+  EXPECT_EQ(found.flips->positions, 6);
   EXPECT_NEAR(*found.flips->noise, 0.1, 1e-6);
   EXPECT_EQ(found.method.find("token-exact"), std::string::npos);
   EXPECT_NE(found.method.find("fast"), std::string::npos);

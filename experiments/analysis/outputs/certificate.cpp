@@ -116,7 +116,7 @@ CertificateResult text_certificate(const CellResult& cell, const CellResult& ref
 CertificateResult flip_certificate(const CellResult& cell, const CellResult& reference) {
   const Comparison comparison = compare_outputs(cell, reference);
   const LogitEvidence none, &evidence = cell.logits.reference == reference.id ? cell.logits : none;
-  const double noise = noise_of(evidence.checks);
+  const double noise = noise_of(evidence.checks), explaining = explaining_noise(evidence.checks);
   FlipCount flips{.found = int64_t(comparison.partings.size()), .positions = int64_t(evidence.checks.size())};
   if (!evidence.checks.empty()) flips.noise = noise;
   int64_t unexplained = 0;
@@ -133,7 +133,7 @@ CertificateResult flip_certificate(const CellResult& cell, const CellResult& ref
       keep(first_unknown, parting, "its logits were not computed again");
     } else if (!check->gap) {
       keep(first_unknown, parting, "noise may move the edge of top_k, top_p or min_p, which no gap tells");
-    } else if (explains(noise, *check)) {
+    } else if (explains(explaining, *check)) {
       ++flips.explained;
       keep(first_explained, parting, numbers_text(*check, noise));
     } else {

@@ -1,7 +1,9 @@
 #include "experiments/analysis/outputs/flips.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -33,7 +35,8 @@ class Checker {
                    .request = request.id,
                    .position = int64_t(position),
                    .gap = std::nullopt,
-                   .noise = noise_of(logits)};
+                   .noise = parting ? noise_of(logits, std::array{parting->token(), parting->reference_token()})
+                                    : noise_of(logits)};
     for (const float logit : logits.few) out.largest = larger(std::abs(double(logit)), out.largest);
     if (!parting) return out;
     out.repetition = int64_t(parting->reference_repetition);
@@ -54,6 +57,22 @@ class Checker {
   std::map<RequestKey, size_t> index_of_;
 };
 
+/// A position of a request's output.
+struct Place {
+  const RequestRecord* request = nullptr;
+  size_t position = 0;
+};
+
+/// At most kAgreeingPositions, evenly over all tokens of the first repetition that agree.
+std::vector<Place> agreeing_places(const Comparison& comparison) {
+  std::vector<Place> all, chosen;
+  for (const AgreeingTokens& text : comparison.agreeing)
+    for (size_t position = 0; position < text.count; ++position) all.push_back({text.request, position});
+  const size_t count = std::min(kAgreeingPositions, all.size());
+  for (size_t i = 0; i < count; ++i) chosen.push_back(all[(2 * i + 1) * all.size() / (2 * count)]);
+  return chosen;
+}
+
 }  // namespace
 
 double gap_between(const TwoLogits& logits, const Contender& a, const Contender& b) {
@@ -63,11 +82,20 @@ double gap_between(const TwoLogits& logits, const Contender& a, const Contender&
   return larger(gap(logits.many), gap(logits.few));
 }
 
-double noise_of(const TwoLogits& logits) {
+double noise_of(const TwoLogits& logits, std::span<const int32_t> drawn) {
   PACELINE_CHECK(logits.many.size() == logits.few.size(), "{} and {} logits", logits.many.size(), logits.few.size());
+  const auto difference = [&](size_t i) { return std::abs(double(logits.many[i]) - double(logits.few[i])); };
+  std::vector<size_t> order(logits.few.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (std::isnan(difference(i))) return difference(i);
+    order[i] = i;
+  }
+  const size_t count = std::min(kContenders, order.size());
+  std::ranges::partial_sort(order, order.begin() + std::ptrdiff_t(count), std::greater<>(),
+                            [&](size_t i) { return logits.few[i]; });
   double noise = 0;
-  for (size_t i = 0; i < logits.few.size(); ++i)
-    noise = larger(std::abs(double(logits.many[i]) - double(logits.few[i])), noise);
+  for (size_t i = 0; i < count; ++i) noise = std::max(noise, difference(order[i]));
+  for (const int32_t token : drawn) noise = std::max(noise, difference(size_t(token)));
   return noise;
 }
 
@@ -77,9 +105,13 @@ double noise_of(std::span<const LogitCheck> checks) {
   return noise;
 }
 
-bool explains(double noise, const LogitCheck& flip) {
-  return flip.gap && noise > 0 && noise <= kMostNoise * flip.largest && *flip.gap <= 2 * noise;
+double explaining_noise(std::span<const LogitCheck> checks) {
+  const bool is_rounding =
+      std::ranges::all_of(checks, [](const LogitCheck& one) { return one.noise <= kMostNoise * one.largest; });
+  return is_rounding ? noise_of(checks) : 0;
 }
+
+bool explains(double noise, const LogitCheck& flip) { return flip.gap && noise > 0 && *flip.gap <= 2 * noise; }
 
 const LogitCheck* find_check(const LogitEvidence& evidence, const Parting& parting) {
   const auto found = std::find_if(evidence.checks.begin(), evidence.checks.end(), [&](const LogitCheck& check) {
@@ -110,12 +142,7 @@ LogitEvidence check_flips(const CellResult& cell, const CellResult& reference, c
     const bool both_go_on = parting.token() != Parting::kEnded && parting.reference_token() != Parting::kEnded;
     if (both_go_on && !find_check(evidence, parting)) add(*parting.request, parting.position, &parting);
   }
-  const std::vector<const RequestRecord*>& agreeing = comparison.agreeing;
-  const size_t count = std::min(kAgreeingPositions, agreeing.size());
-  for (size_t i = 0; i < count; ++i) {
-    const RequestRecord& request = *agreeing[i * agreeing.size() / count];
-    if (!request.output.empty()) add(request, request.output.size() * (i + 1) / (count + 1), nullptr);
-  }
+  for (const Place& place : agreeing_places(comparison)) add(*place.request, place.position, nullptr);
   return evidence;
 }
 

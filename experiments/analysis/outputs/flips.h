@@ -38,16 +38,21 @@ struct Contender {
 /// |difference| of the contenders, the larger of both ways.
 double gap_between(const TwoLogits& logits, const Contender& a, const Contender& b);
 
-/// Largest |difference| of a logit between both ways; NaN where one is NaN.
-double noise_of(const TwoLogits& logits);
+/// Largest |difference| of a logit between both ways, of the kContenders largest ones and of the tokens `drawn`:
+/// others, which are not chosen, may be so large below 0 that their rounding alone hides a fault. NaN where any logit
+/// is NaN.
+inline constexpr size_t kContenders = 64;
+double noise_of(const TwoLogits& logits, std::span<const int32_t> drawn = {});
 
 /// The largest of the checks; NaN where one is NaN, 0 without any.
 double noise_of(std::span<const LogitCheck> checks);
 
-/// More noise than this share of the largest logit is no rounding, and explains nothing.
+/// What explains flips: noise_of(checks); 0 where it is more than this share of the largest logit somewhere, which is
+/// no rounding.
 inline constexpr double kMostNoise = 1.0 / 16;
+double explaining_noise(std::span<const LogitCheck> checks);
 
-/// flip: whose gap is known. noise: that of all checks of its cell; none, 0 or NaN: nothing explains it.
+/// flip: whose gap is known. noise: explaining_noise() of its cell's checks; 0 or NaN: nothing explains it.
 bool explains(double noise, const LogitCheck& flip);
 
 /// Of the flip `parting`; null where it was not computed.
@@ -58,8 +63,8 @@ const LogitCheck* find_check(const LogitEvidence& evidence, const Parting& parti
 std::optional<double> draw_bonus(const DrawParams& params, int position, int32_t token);
 
 /// Computes logits at every position where a request of `cell` parts from `reference`, and at up to
-/// kAgreeingPositions spread over requests that agree, so that noise is known where few part.
-inline constexpr size_t kAgreeingPositions = 8;
+/// kAgreeingPositions where they agree, from which noise is known.
+inline constexpr size_t kAgreeingPositions = 16;
 struct FlipWork {
   std::span<const EncodedPrompt> prompts;  // in the order in which they were submitted
   SamplingConfig sampling;                 // of the cell

@@ -65,8 +65,7 @@ Comparison compare_outputs(const CellResult& cell, const CellResult& reference) 
                                 .request = &request,
                                 .reference = found->second,
                                 .position = position});
-      else if (rep == 0)
-        out.agreeing.push_back(&request);
+      if (rep == 0) out.agreeing.push_back({&request, position});
     }
   }
   return out;

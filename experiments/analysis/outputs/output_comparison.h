@@ -40,14 +40,20 @@ struct Parting {
 /// "repetition 0, request a: output token 5 is 7, expected 8"
 std::string described(const Parting& parting);
 
+/// What a request and its reference have in common at their beginning.
+struct AgreeingTokens {
+  const RequestRecord* request = nullptr;
+  size_t count = 0;
+};
+
 /// Pointers are into both cells.
 struct Comparison {
-  std::vector<Parting> partings;               // by repetition, then in the order of the records
-  std::vector<const RequestRecord*> agreeing;  // of the first repetition
-  int64_t requests = 0;                        // that were compared, of all repetitions
-  int64_t tokens = 0;                          // in all, the longer output of each request
-  int64_t tokens_until_parting = 0;            // the first ones that differ included
-  std::string complaint;                       // requests that the other one has not; empty: none
+  std::vector<Parting> partings;         // by repetition, then in the order of the records
+  std::vector<AgreeingTokens> agreeing;  // of the first repetition's requests
+  int64_t requests = 0;                  // that were compared, of all repetitions
+  int64_t tokens = 0;                    // in all, the longer output of each request
+  int64_t tokens_until_parting = 0;      // the first ones that differ included
+  std::string complaint;                 // requests that the other one has not; empty: none
 };
 
 /// Which repetition of `reference` one of `cell` is compared with: the first, or, where each draws anew, that of the
