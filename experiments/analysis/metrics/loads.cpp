@@ -147,7 +147,10 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
     const double half =
         kNormal975 * std::sqrt(cell.load.starts_with("trace") ? variance / count : variance / count / count);
     out.queue_growth_interval = {.low = growth - half, .high = growth + half};
-    out.saturated = growth - half > 0 && growth * window_s / count >= kGrowthRequests;
+    if (growth - half > 0 && growth * window_s / count >= kGrowthRequests)
+      out.saturated = true;
+    else if (growth + half <= kMostGrowth * out.offered_rate_per_s.value_or(0))
+      out.saturated = false;
   }
   return out;
 }

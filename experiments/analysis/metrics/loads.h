@@ -21,8 +21,8 @@ struct OpenLoopSummary {
   /// slope through such a walk over T seconds has the variance 6/5 · (variance per second) / T. None: fewer than
   /// kMinArrivalsToJudge in a repetition.
   std::optional<Interval> queue_growth_interval;
-  std::optional<bool> saturated;
-  int64_t late_requests = 0;  // sent more than kLateMs after their time
+  std::optional<bool> saturated;  // neither: too few arrivals tell
+  int64_t late_requests = 0;      // sent more than kLateMs after their time
   Percentiles send_delay_ms;
 
   template <class Visit>
@@ -36,16 +36,17 @@ struct OpenLoopSummary {
     visit("mean_in_flight", &O::mean_in_flight, "sum of E2E / wall time (Little's law)");
     visit("queue_growth_per_s", &O::queue_growth_per_s, "slope of requests in flight over the last two thirds");
     visit("queue_growth_per_s_ci95", &O::queue_growth_interval, "");
-    visit(
-        "saturated", &O::saturated,
-        "that interval lies above 0 and the queue grew by a request or more: latencies then depend on how long the run "
-        "was; null where there is no interval");
+    visit("saturated", &O::saturated,
+          "true: that interval lies above 0 and the queue grew by a request or more, so that latencies depend on how "
+          "long "
+          "the run was; false: it ends below a tenth of the offered rate; null: not known");
     visit("late_requests", &O::late_requests, "sent more than a millisecond after their time");
     visit("send_delay_ms", &O::send_delay_ms, "");
   }
 };
 
 inline constexpr int kMinArrivalsToJudge = 12;
+inline constexpr double kMostGrowth = 0.1;  // of the offered rate: a cell of which more cannot be excluded may saturate
 inline constexpr double kLateMs = 1;
 
 /// True when the cell's requests had arrival times.

@@ -189,6 +189,22 @@ void add_ratio_cautions(const VerdictView& view, const std::function<void(std::s
         false);
 }
 
+/// Open loops of which the arrivals do not tell whether they keep up, and what a longer run would.
+std::string unknown_saturation_text(const std::vector<const CellSummary*>& ran) {
+  int64_t cells = 0;
+  double growth = 0;
+  for (const CellSummary* const s : ran) {
+    if (!s->open_loop || s->open_loop->saturated || !s->open_loop->queue_growth_interval) continue;
+    ++cells;
+    growth = std::max(growth, s->open_loop->queue_growth_interval->high / s->open_loop->offered_rate_per_s.value_or(1));
+  }
+  if (cells == 0) return "";
+  return fmt::format(
+      "Whether {} up is not known: of so few requests a queue that grows by up to {} of the arrival rate would not be "
+      "seen. A thousand tell a tenth.",
+      counted(cells, "cell keeps", "cells keep"), percent_text(growth));
+}
+
 bool has_no_warm_up(const CellResult& cell) {
   const nlohmann::json* const requests = find_value(cell.requested, "measure.warmup_requests");
   return requests && *requests == 0;
@@ -402,6 +418,7 @@ void add_cautions(const VerdictView& view, const Validity& validity, std::vector
         " recorded before prefill and decode passes were told apart: bounds and break-even are not known.");
   add_served_cautions(view, ran, add);
   add_ratio_cautions(view, add);
+  if (const std::string text = unknown_saturation_text(ran); !text.empty()) add(text);
   constexpr int kEnough = 7;
   if (most == 1)
     add("1 repetition only: there are no intervals, so no order of speeds is shown; use 3 or more.");
