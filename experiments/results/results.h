@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -81,6 +82,10 @@ struct RequestRecord {
           "how many tokens the output has by the server's usage, where it gives no ids and `output` is empty", sparse);
   }
 };
+
+/// Which request of a workload: dataset index and id.
+using RequestKey = std::pair<int64_t, std::string>;
+inline RequestKey key_of(const RequestRecord& request) { return {request.dataset_index, request.id}; }
 
 /// Wall time of the sampling rank, split by phase; sums over a repetition. The phases do not overlap.
 struct PhaseTimes {

@@ -95,8 +95,11 @@ TEST(Pairing, CellsMeasuredApartShowNothingWhereOneWasDisturbed) {
   measure(base, cell, /*by_turns=*/false, 60);
   for (CellResult* const each : {&base, &cell})
     for (RepetitionResult& r : each->repetitions) {
-      r.requests.push_back(r.requests.front());
-      r.requests.back().category = "other";
+      for (int i = 0; i < 9; ++i) {
+        r.requests.push_back(r.requests.front());
+        r.requests.back().id += std::to_string(i);
+        if (i % 2 == 0) r.requests.back().category = "other";
+      }
     }
   const auto num_shown = [](const RunResult& run) {
     const RunSummary summary = summarize(run);

@@ -95,4 +95,15 @@ inline std::string verdict(const RunResult& run) { return fmt::format("{}", fmt:
 
 inline const std::vector<double> kSlow = {100, 101, 99}, kFast = {150, 152, 149}, kNearFast = {148, 153, 147};
 
+/// As configs/tp_pp_speculative.json: every row over one rank, so that a row of two ranks holds the gain of both.
+struct OverOneRank {
+  CellResult one = asked(plain(kSlow), "none"), two = asked(placed(plain({200, 202, 198}), 2, 1), "none");
+
+  static CellResult asked(CellResult cell, const char* proposer) {
+    cell.requested["speculation"] = {{"proposer", proposer}};
+    return cell;
+  }
+  static CellResult drafts(const std::vector<double>& rates) { return asked(placed(ngram(3, rates), 2, 1), "ngram"); }
+};
+
 }  // namespace paceline::test

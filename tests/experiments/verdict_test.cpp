@@ -21,6 +21,7 @@ using test::kNearFast;
 using test::kSlow;
 using test::ngram;
 using test::not_run;
+using test::OverOneRank;
 using test::placed;
 using test::plain;
 using test::run_of;
@@ -227,17 +228,6 @@ TEST(VerdictFastest, RanksCellsOfOneWork) {
   EXPECT_TRUE(holds(text, "Fastest at concurrency 1, max_tokens=16: ")) << text;
 }
 
-/// As configs/tp_pp_speculative.json: every row over one rank, so that a row of two ranks holds the gain of both.
-struct OverOneRank {
-  CellResult one = asked(plain(kSlow), "none"), two = asked(placed(plain({200, 202, 198}), 2, 1), "none");
-
-  static CellResult asked(CellResult cell, const char* proposer) {
-    cell.requested["speculation"] = {{"proposer", proposer}};
-    return cell;
-  }
-  static CellResult drafts(const std::vector<double>& rates) { return asked(placed(ngram(3, rates), 2, 1), "ngram"); }
-};
-
 TEST(VerdictPaysNot, APlacementsGainIsNotSpeculations) {
   const OverOneRank rows;
   const CellResult slow = OverOneRank::drafts({160, 161.6, 158.4});
@@ -348,58 +338,6 @@ TEST(VerdictCautions, CountsTheRepetitionsThatThereAre) {
   EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, {150, 152})})),
                     "Between 2 and 3 repetitions: intervals are wide; use 7"));
   EXPECT_TRUE(holds(verdict(run_of({plain(kSlow), ngram(3, kFast)})), "\n3 repetitions: intervals are wide; use 7"));
-}
-
-/// As `cell`, with requests of two categories: b's decode `gain` times as fast as a's.
-CellResult with_categories(CellResult cell, double gain) {
-  for (RepetitionResult& r : cell.repetitions) {
-    r.requests.push_back(r.requests[0]);
-    r.requests[0].category = "a";
-    r.requests[1].category = "b";
-    r.requests[1].id = "r";
-    r.requests[1].e2e_ms = 1 + (r.requests[1].e2e_ms - 1) / gain;
-  }
-  return cell;
-}
-
-TEST(VerdictCategories, AreThoseOfTheFastestCellOfEachLoad) {
-  CellResult base = with_categories(plain(kSlow), 1), fast = with_categories(ngram(3, kFast), 2);
-  CellResult decodes = with_categories(ngram(5, {120, 121, 119}), 1);  // more slowly, but for what wall_s says
-  for (RepetitionResult& r : decodes.repetitions)
-    for (RequestRecord& q : r.requests) q.e2e_ms /= 10;
-  const std::string text = verdict(run_of({base, fast, decodes}));
-  EXPECT_TRUE(holds(text, "Decode speedup by category, tp1 pp1 ngram k=3: highest in \"b\", 3.0")) << text;
-  EXPECT_TRUE(holds(text, "; lowest in \"a\", 1.5")) << text;
-  EXPECT_TRUE(holds(text, "× [")) << text;
-  std::vector<CellResult> cells = {base, fast};
-  for (CellResult cell : {base, decodes}) {
-    cell.id += "_c4";
-    cell.axes.concurrency = 4;
-    cell.baseline_id = "plain_c4";
-    cells.push_back(cell);
-  }
-  const std::string loads = verdict(run_of(cells));
-  EXPECT_TRUE(holds(loads, "Decode speedup by category at concurrency 4, tp1 pp1 ngram k=5: no clear difference; "))
-      << loads;
-  EXPECT_TRUE(holds(loads, "Decode speedup by category at concurrency 1, tp1 pp1 ngram k=3: highest in ")) << loads;
-}
-
-TEST(VerdictCategories, HaveNoMostOrLeastWhereIntervalsOverlap) {
-  const std::string text =
-      verdict(run_of({with_categories(plain({100, 140, 80}), 1), with_categories(ngram(3, kFast), 1.1)}));
-  EXPECT_TRUE(holds(text, "ngram k=3: no clear difference; highest in \"b\", ")) << text;
-  EXPECT_TRUE(holds(text, "; lowest in \"a\", ")) << text;
-}
-
-TEST(VerdictCategories, AreOverTheSamePlacement) {
-  OverOneRank rows;
-  rows.one = with_categories(rows.one, 1);
-  rows.two = with_categories(rows.two, 1);
-  const CellResult drafts = with_categories(OverOneRank::drafts({300, 303, 297}), 2);
-  const std::string text = verdict(run_of({rows.one, rows.two, drafts}));
-  EXPECT_TRUE(holds(text, "category, tp2 pp1 ngram k=3: highest in \"b\", 3.0")) << text;
-  const std::string alone = verdict(run_of({rows.one, drafts}));
-  EXPECT_TRUE(holds(alone, "tp2 pp1 ngram k=3 over tp1 pp1 none: highest in \"b\", 6.0")) << alone;
 }
 
 TEST(VerdictForced, NamesTheAcceptanceLengthsAtWhichItPays) {

@@ -70,13 +70,13 @@ std::optional<double> shown_value(const CellResult& cell, Metric metric) {
 /// Requests that both cells have, each with its drafts of all repetitions: bootstrapped as one, since repetitions of a
 /// request are no new requests.
 std::vector<RequestSums> draft_sums(const CellResult& first, const CellResult& other) {
-  std::map<std::pair<int64_t, std::string>, RequestSums> sums;
+  std::map<RequestKey, RequestSums> sums;
   const auto add = [&](const CellResult& cell, double RequestSums::*numerator, double RequestSums::*denominator) {
     for (const RepetitionResult& r : cell.repetitions)
       for (const RequestRecord& q : r.requests)
         for (size_t step = 0; step < std::min(q.drafted.size(), q.accepted.size()); ++step)
           if (q.drafted[step] > 0) {
-            RequestSums& sum = sums[{q.dataset_index, q.id}];
+            RequestSums& sum = sums[key_of(q)];
             sum.*numerator += 1 + q.accepted[step];
             sum.*denominator += 1;
           }

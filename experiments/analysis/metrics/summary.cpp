@@ -32,9 +32,9 @@ std::vector<double> mean_tpot_per_repetition(const CellResult& cell) {
   return means;
 }
 
-std::set<std::pair<int64_t, std::string>> request_set(const RepetitionResult& r) {
-  std::set<std::pair<int64_t, std::string>> keys;
-  for (const RequestRecord& q : r.requests) keys.emplace(q.dataset_index, q.id);
+std::set<RequestKey> request_set(const RepetitionResult& r) {
+  std::set<RequestKey> keys;
+  for (const RequestRecord& q : r.requests) keys.insert(key_of(q));
   return keys;
 }
 

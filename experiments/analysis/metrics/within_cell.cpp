@@ -6,6 +6,7 @@
 
 #include "experiments/analysis/metrics/cell_ratio.h"
 #include "experiments/analysis/metrics/summary.h"
+#include "experiments/analysis/statistics/significance.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -14,7 +15,8 @@ namespace {
 /// Sums over the requests of a category.
 struct Sums {
   int64_t requests = 0, tokens = 0, steps = 0, drafts = 0, accepted = 0;
-  std::vector<std::vector<double>> tpot_ms;  // [repetition][request with two tokens or more]
+  std::vector<std::vector<double>> tpot_ms;              // [repetition][request with two tokens or more]
+  std::map<RequestKey, std::vector<double>> of_request;  // [repetition], likewise
 };
 
 std::map<std::string, Sums> sums_of(const CellResult& cell) {
@@ -28,7 +30,10 @@ std::map<std::string, Sums> sums_of(const CellResult& cell) {
       if (!cell.repetitions[r].client) s.steps += int64_t(q.tokens_per_emission.size());  // else chunks of an answer
       for (const int n : q.drafted) s.drafts += n > 0 ? 1 : 0;
       for (const int n : q.accepted) s.accepted += n;
-      if (const std::optional<double> tpot = tpot_ms(q)) s.tpot_ms[r].push_back(*tpot);
+      if (const std::optional<double> tpot = tpot_ms(q)) {
+        s.tpot_ms[r].push_back(*tpot);
+        s.of_request[key_of(q)].push_back(*tpot);
+      }
     }
   }
   return sums;
@@ -39,6 +44,32 @@ std::vector<double> mean_per_repetition(const Sums& sums) {
   for (const std::vector<double>& tpot : sums.tpot_ms)
     means.push_back(mean(tpot).value_or(std::numeric_limits<double>::quiet_NaN()));
   return means;
+}
+
+/// Mean TPOT of the baseline over that of the cell, over the requests that both have, by their spread.
+std::optional<RatioTest> ratio_over_requests(const Sums& baseline, const Sums& cell) {
+  std::vector<RequestSums> requests;
+  for (const auto& [key, tpot] : cell.of_request)
+    if (const auto base = baseline.of_request.find(key); base != baseline.of_request.end())
+      requests.push_back({.first_numerator = *mean(tpot),
+                          .first_denominator = 1,
+                          .other_numerator = *mean(base->second),
+                          .other_denominator = 1});
+  return bootstrap_ratio(requests);
+}
+
+/// Of a category: by the spread of repetitions or of requests, whichever is wider; none where one of them is not known.
+std::optional<RatioInterval> category_ratio(const Sums& baseline, const Sums& cell, Pairing pairing) {
+  std::optional<RatioInterval> ratio =
+      ratio_of_repetitions(mean_per_repetition(baseline), mean_per_repetition(cell), pairing);
+  if (!ratio || !ratio->low || !ratio->high) return ratio;
+  const std::optional<RatioTest> requests = ratio_over_requests(baseline, cell);
+  if (!requests || !requests->low || !requests->high)
+    return RatioInterval{.ratio = ratio->ratio, .pairs = ratio->pairs};
+  ratio->low = std::min(*ratio->low, ratio->ratio * *requests->low / requests->ratio);
+  ratio->high = std::max(*ratio->high, ratio->ratio * *requests->high / requests->ratio);
+  ratio->p_value = std::max(ratio->p_value.value_or(1), requests->p_value.value_or(1));
+  return ratio;
 }
 
 }  // namespace
@@ -57,7 +88,7 @@ std::vector<CategorySummary> summarize_categories(const CellResult& cell, const 
     for (const std::vector<double>& tpot : s.tpot_ms) all.insert(all.end(), tpot.begin(), tpot.end());
     summary.mean_tpot_ms = mean(all);
     if (const auto base = of_baseline.find(category); base != of_baseline.end())
-      summary.decode_speedup = ratio_of_repetitions(mean_per_repetition(base->second), mean_per_repetition(s), pairing);
+      summary.decode_speedup = category_ratio(base->second, s, pairing);
     out.push_back(std::move(summary));
   }
   return out;

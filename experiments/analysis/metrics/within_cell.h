@@ -29,12 +29,14 @@ struct CategorySummary {
     visit("mean_tpot_ms", &C::mean_tpot_ms, "");
     visit("decode_speedup", ratio_of_member(&C::decode_speedup),
           "mean TPOT of the baseline's requests of the category over the cell's");
-    visit("decode_speedup_ci95", &C::decode_speedup, "");
+    visit("decode_speedup_ci95", &C::decode_speedup,
+          "over repetitions or over requests, whichever is wider; null with one repetition or fewer than 5 requests");
   }
 };
 
 /// In the order of their names; empty where requests have fewer than two categories. `baseline` may be null: then there
-/// is no decode_speedup.
+/// is no decode_speedup. Its interval is for prompts of the category, not for these: the wider one of that over
+/// repetitions and that over requests (bootstrap_ratio()), so none with fewer than five requests.
 std::vector<CategorySummary> summarize_categories(const CellResult& cell, const CellResult* baseline);
 
 /// 1 + accepted / verify steps with drafts. None without such a step.

@@ -13,10 +13,6 @@
 
 namespace paceline {
 
-/// Which request of a workload: dataset index and id.
-using RequestKey = std::pair<int64_t, std::string>;
-inline RequestKey key_of(const RequestRecord& request) { return {request.dataset_index, request.id}; }
-
 /// Pointers are into `repetition`.
 std::map<RequestKey, const RequestRecord*> requests_by_key(const RepetitionResult& repetition);
 

@@ -480,7 +480,7 @@ Texts category_texts(const VerdictView& view) {
                                 view.is_plain_twin(over, *best) ? "" : " over " + view.marked_label(over),
                                 is_told         ? ""
                                 : least_of_most ? "no clear difference; "
-                                                : "by one repetition ",
+                                                : "without intervals (of fewer than 5 prompts or by one repetition) ",
                                 gain(*order.front()), gain(*order.back())));
   }
   return texts;
