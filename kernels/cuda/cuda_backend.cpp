@@ -36,6 +36,9 @@ using cuda::DeviceMemory;
 /// Most that attention takes for its chunks, or a gated product for gates and ups; drawing for weights.
 constexpr size_t kScratchBytes = size_t{256} << 20, kDrawBytes = size_t{64} << 20;
 
+/// At the end: peers' timeouts may be short, and their kernels be about to give up.
+constexpr double kLeastPatience_s = 60;
+
 /// One GPU and one stream. Spans of the arguments lie in host memory: they are staged, op by op.
 class CudaBackend final : public Backend {
  public:
@@ -50,7 +53,9 @@ class CudaBackend final : public Backend {
     cuda::prepare_draw();
     if (options.numerics == Numerics::fast) blas_ = std::make_unique<cuda::Blas>(queue_.now());
   }
-  ~CudaBackend() override { cudaStreamSynchronize(queue_.stream()); }
+  ~CudaBackend() override {
+    cuda::outlast_work(queue_.stream(), device_, std::max(kLeastPatience_s, peers_.timeout_s));
+  }
 
   std::string describe() const override { return fmt::format("cuda:{} {}", device_, properties_.name); }
   uint64_t num_graphs_launched() const { return queue_.num_graphs_launched(); }

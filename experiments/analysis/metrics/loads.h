@@ -37,9 +37,8 @@ struct OpenLoopSummary {
     visit("queue_growth_per_s", &O::queue_growth_per_s, "slope of requests in flight over the last two thirds");
     visit("queue_growth_per_s_ci95", &O::queue_growth_interval, "");
     visit("saturated", &O::saturated,
-          "true: that interval lies above 0 and the queue grew by a request or more, so that latencies depend on how "
-          "long "
-          "the run was; false: it ends below a tenth of the offered rate; null: not known");
+          "true: that interval lies above 0 and the queue grew by a request or more, so that latencies depend on the "
+          "run's length; false: it ends below a tenth of the offered rate; null: not known");
     visit("late_requests", &O::late_requests, "sent more than a millisecond after their time");
     visit("send_delay_ms", &O::send_delay_ms, "");
   }

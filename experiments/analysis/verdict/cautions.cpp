@@ -176,10 +176,10 @@ void add_ratio_cautions(const VerdictView& view, const std::function<void(std::s
     if (!draws_anew(cell) && differ_in_length(cell, view.cell(*claim.over))) drawn.insert(claim.cell->cell);
   }
   if (!drawn.empty())
-    add(fmt::format(
-            "{} answered with other lengths than what {} compared with, the same in each repetition: intervals "
-            "leave out that draw. sampling.ignore_eos makes lengths equal, sampling.redraw draws anew each time.",
-            counted(std::ssize(drawn), "cell"), drawn.size() == 1 ? "it is" : "they are"),
+    add(fmt::format("{} answered with other lengths than what {} compared with, the same in each repetition: intervals "
+                    "leave out that draw. sampling.ignore_eos makes lengths equal; at a temperature sampling.redraw "
+                    "draws anew.",
+                    counted(std::ssize(drawn), "cell"), drawn.size() == 1 ? "it is" : "they are"),
         true);
   if (!apart.empty())
     add(fmt::format("{} not paired with what {} compared with, but measured {} apart: drift of the machine is in no "
