@@ -8,6 +8,7 @@
 #include "engine/batch_rows.h"
 #include "engine/util/gguf.h"
 #include "engine/util/json_io.h"
+#include "experiments/commands/builtin_names.h"
 #include "experiments/commands/command_line.h"
 #include "experiments/commands/commands.h"
 #include "experiments/config/file/builtin_root.h"

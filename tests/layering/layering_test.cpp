@@ -328,6 +328,74 @@ std::vector<std::string> unseen_types(const std::vector<Source>& sources) {
   return found;
 }
 
+/// Functions that a file calls without an object or a scope; free ones that it declares; and names that it gives to
+/// anything, which a call may mean.
+struct Calls {
+  std::set<std::string> called, declared, known;
+};
+
+Calls calls_of(const std::string& text) {
+  static const std::regex kCalled(R"(([\w.>:~]?)\b([a-z_]\w*)\()");
+  static const std::regex kGiven(R"((\w+[>\]*&]*|[>\]*&]+)[ \n]+[*&]*([a-z_]\w*)\()");
+  static const std::regex kVariable(R"(\b([a-z_]\w*) *[={;,)])");
+  static const std::set<std::string> kNoTypes = {"return", "throw", "else", "case", "new", "and", "or", "not"};
+  const std::string code = code_of(text);
+  Calls calls;
+  for (std::sregex_iterator at(code.begin(), code.end(), kCalled), end; at != end; ++at)
+    if ((*at)[1].length() == 0) calls.called.insert((*at)[2]);
+  for (std::sregex_iterator at(code.begin(), code.end(), kGiven), end; at != end; ++at) {
+    if (kNoTypes.contains((*at)[1])) continue;
+    calls.known.insert((*at)[2]);
+    const size_t name = size_t(at->position(2)), line = code.rfind('\n', name) + 1;
+    const std::string before = code.substr(line, name - line);
+    if (std::isalpha(uint8_t(code[line])) && before.find_first_of("(=") == std::string::npos)
+      calls.declared.insert((*at)[2]);
+  }
+  for (std::sregex_iterator at(code.begin(), code.end(), kVariable), end; at != end; ++at) calls.known.insert((*at)[1]);
+  return calls;
+}
+
+/// One line for each function that a file calls and whose one header it does not see.
+std::vector<std::string> unseen_functions(const std::vector<Source>& sources) {
+  const IncludeNames includes = quoted_includes(sources);
+  std::map<std::string, Calls> calls;
+  std::map<std::string, std::vector<std::string>> headers;
+  for (const Source& source : sources) {
+    calls[source.path] = calls_of(source.text);
+    if (!ends_with(source.path, ".h")) continue;
+    for (const std::string& name : calls[source.path].declared) headers[name].push_back(source.path);
+  }
+  std::vector<std::string> found;
+  for (const Source& source : sources) {
+    if (!ends_with(source.path, ".h") && !ends_with(source.path, ".cpp")) continue;
+    std::set<std::string> known;
+    for (const std::string& path : seen_from(source.path, includes))
+      known.insert(calls[path].known.begin(), calls[path].known.end());
+    for (const std::string& name : calls[source.path].called) {
+      const auto declared = headers.find(name);
+      if (!known.contains(name) && declared != headers.end() && declared->second.size() == 1)
+        found.push_back(fmt::format("{} calls {} and does not see {}", source.path, name, declared->second[0]));
+    }
+  }
+  return found;
+}
+
+TEST(Layering, FilesSeeTheFunctionsThatTheyCall) {
+  for (const std::string& problem : unseen_functions(read_tree({"kernels", "engine", "speculative", "experiments"})))
+    ADD_FAILURE() << problem;
+}
+
+TEST(Layering, FunctionsThatAreNotSeenAreFound) {
+  const std::vector<Source> sources = {{"engine/a.h", "int twice(int x);\nstruct A {\n  int half(int x);\n};\n"},
+                                       {"engine/seen.cpp", "#include \"engine/a.h\"\nint y = twice(1);\n"},
+                                       {"engine/own.cpp", "int twice(int x) { return x; }\nint y = twice(1);\n"},
+                                       {"engine/local.cpp", "void f() {\n  const auto twice = [] {};\n  twice();\n}\n"},
+                                       {"engine/member.cpp", "int y = a.twice(1) + b->twice(2) + other::twice(3);\n"},
+                                       {"engine/none.cpp", "int f() {\n  int y = twice(half(1));\n  return y;\n}\n"}};
+  EXPECT_EQ(unseen_functions(sources),
+            (std::vector<std::string>{"engine/none.cpp calls twice and does not see engine/a.h"}));
+}
+
 TEST(Layering, FilesSeeTheTypesThatTheyName) {
   const auto sources = read_tree({"kernels", "engine", "speculative", "experiments"});
   for (const std::string& problem : unseen_types(sources)) ADD_FAILURE() << problem;
