@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <linux/types.h>
 #include <sstream>
 #include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "kernels/cpu/cgroups.h"
 
 namespace paceline {
 namespace {
@@ -23,7 +26,7 @@ struct SchedAttr {
 };
 
 /// A number from a one-line file; `none` when the file is absent or says "max".
-size_t read_limit(const std::string& path, size_t none) {
+size_t read_limit(const std::filesystem::path& path, size_t none) {
   std::ifstream file(path);
   uint64_t value = 0;
   return file >> value && value > 0 ? size_t(value) : none;
@@ -34,20 +37,9 @@ size_t read_limit(const std::string& path, size_t none) {
 size_t memory_limit_bytes() {
   const size_t physical = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGE_SIZE));
   size_t limit = physical;
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const bool unified = line.starts_with("0::");
-    if (!unified && line.find(":memory:") == std::string::npos) continue;
-    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const std::string name = unified ? "memory.max" : "memory.limit_in_bytes";
-    // A parent's limit binds as well.
-    for (std::string group = line.substr(line.rfind(':') + 1);; group.resize(group.rfind('/'))) {
-      const std::string folder = group == "/" ? root : root + group;
-      limit = std::min(limit, read_limit(folder + "/" + name, physical));
-      if (group.empty() || group.rfind('/') == std::string::npos) break;
-    }
-  }
-  return std::min(limit, read_limit("/sys/fs/cgroup/memory.max", physical));
+  for (const CgroupFolder& folder : cgroup_folders("memory"))
+    limit = std::min(limit, read_limit(folder.path / (folder.v2 ? "memory.max" : "memory.limit_in_bytes"), physical));
+  return limit;
 }
 
 size_t available_memory_bytes() {

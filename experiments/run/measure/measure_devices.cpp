@@ -17,6 +17,7 @@
 #include "engine/util/machine.h"
 #include "experiments/config/devices.h"
 #include "experiments/run/engine_load.h"
+#include "kernels/cpu/cgroups.h"
 #include "kernels/cpu/cpu_weight.h"
 #include "kernels/cuda/probe.h"
 
@@ -151,22 +152,9 @@ void read_throttling(const fs::path& file, MachineCounters& out) {
   }
 }
 
-/// Of the process's cgroup and all above it, whose quotas bind as well.
 void read_cgroups(const CounterRoots& roots, MachineCounters& out) {
-  read_throttling(roots.cgroup / "cpu.stat", out);
-  std::ifstream groups(roots.proc / "self" / "cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "0::/a/b", "4:cpu,cpuacct:/a/b"
-    const size_t controllers = line.find(':'), path_at = line.find(':', controllers + 1);
-    if (controllers == std::string::npos || path_at == std::string::npos) continue;
-    const bool v2 = path_at == controllers + 1;
-    const std::string list = "," + line.substr(controllers + 1, path_at - controllers - 1) + ",";
-    if (!v2 && list.find(",cpu,") == std::string::npos) continue;
-    const fs::path root = v2 ? roots.cgroup : roots.cgroup / "cpu";
-    for (std::string path = line.substr(path_at + 1); path.size() > 1 && path.front() == '/';
-         path.resize(path.rfind('/')))
-      read_throttling(root / path.substr(1) / "cpu.stat", out);
-    if (!v2) read_throttling(root / "cpu.stat", out);
-  }
+  for (const CgroupFolder& folder : cgroup_folders("cpu", roots.proc, roots.cgroup))
+    read_throttling(folder.path / "cpu.stat", out);
 }
 
 void read_heat_and_clock(const fs::path& root, const std::vector<int>& cpus, MachineCounters& out) {
