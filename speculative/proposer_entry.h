@@ -199,7 +199,7 @@ struct ProposerEntry {
   ProposerMemory (*memory)(const ProposerSetup& setup) = nullptr;
   /// Throws where files that the options name cannot be used: before anything runs. Null: they name none.
   void (*check)(const ProposerSetup& setup) = nullptr;
-  /// Null: nobody drafts. What a proposer keeps of a request is its own, from the first propose() to drop().
+  /// Null: nobody drafts. What a proposer keeps of a request is its own, from the first propose() to end().
   std::unique_ptr<Proposer> (*make)(const ProposerSetup& setup) = nullptr;
 
   bool drafts() const { return make != nullptr; }

@@ -6,6 +6,7 @@
 
 #include "engine/util/suggest.h"
 #include "kernels/fnv1a.h"
+#include "kernels/mix64.h"
 #include "speculative/cascade_proposer.h"
 #include "speculative/proposer_entry.h"
 
@@ -24,12 +25,8 @@ std::vector<double> stated_rates(std::string_view text) {
 
 namespace {
 
-/// A number from 0 to 1 of each bit pattern, neighbours far apart (splitmix64's finisher, Steele et al. 2014).
-double uniform_of(uint64_t bits) {
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9ull;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebull;
-  return double((bits ^ (bits >> 31)) >> 11) * 0x1p-53;
-}
+/// A number from 0 to 1 of each bit pattern, neighbours far apart.
+double uniform_of(uint64_t bits) { return double(mix64(bits) >> 11) * 0x1p-53; }
 
 }  // namespace
 

@@ -5,20 +5,9 @@
 
 #include "engine/cache/kv_slot.h"
 #include "kernels/error.h"
+#include "kernels/mix64.h"
 
 namespace paceline {
-namespace {
-
-uint64_t mix(uint64_t x) {  // splitmix64 finaliser (Steele et al. 2014)
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9ull;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
-
 BlockPool::BlockPool(const BlockPoolOptions& options) : options_(options), blocks_(size_t(options.num_blocks)) {
   PACELINE_CHECK(options.num_blocks >= 0 && options.block_size >= 1, "num_blocks {} block_size {}", options.num_blocks,
                  options.block_size);
@@ -26,10 +15,10 @@ BlockPool::BlockPool(const BlockPoolOptions& options) : options_(options), block
 }
 
 BlockPool::Hash BlockPool::chain_hash(const Hash& parent, std::span<const int32_t> tokens) const {
-  Hash hash{mix(parent.low ^ options_.hash_key), mix(parent.high + 0x9e3779b97f4a7c15ull)};
+  Hash hash{mix64(parent.low ^ options_.hash_key), mix64(parent.high + 0x9e3779b97f4a7c15ull)};
   for (int32_t token : tokens) {
-    hash.low = mix(hash.low ^ uint64_t(uint32_t(token)));
-    hash.high = mix(hash.high + (uint64_t(uint32_t(token)) << 32 | 0x5bd1e995u) + options_.hash_key);
+    hash.low = mix64(hash.low ^ uint64_t(uint32_t(token)));
+    hash.high = mix64(hash.high + (uint64_t(uint32_t(token)) << 32 | 0x5bd1e995u) + options_.hash_key);
   }
   return hash;
 }

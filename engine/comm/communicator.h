@@ -1,5 +1,5 @@
 #pragma once
-// How ranks talk: threads of one process now, NCCL and MPI behind the same verbs.
+// How ranks talk: threads of one process, and NCCL behind the same verbs.
 
 #include <cstddef>
 #include <cstdint>

@@ -50,7 +50,6 @@ class StackMachine {
   size_t work() const { return work_; }
   /// Forgets all states.
   void clear();
-  size_t num_states() const { return sets_.size(); }
 
  private:
   // A set of stacks: frames, sorted by place, each place once, and whether the empty stack is a member.

@@ -13,15 +13,6 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_visible(char c) { return c > ' ' && c < '\x7f'; }
-bool is_token(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_http_token_char);
-}
-
-std::string_view without_blanks(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 /// Characters of a name, an address and a port; a list or a path of some kind has others.
 bool is_host(std::string_view text) {
@@ -78,7 +69,7 @@ void HttpHeaderCheck::check_request_line(std::string_view line) {
     return refuse(400, "the first line is not: method, target, version; HTTP/1.1 and HTTP/1.0 are spoken here");
   const std::string_view method = line.substr(0, first), target = line.substr(first + 1, last - first - 1),
                          version = line.substr(last + 1);
-  if (!is_token(method)) return refuse(400, "the method is no token");
+  if (!is_http_token(method)) return refuse(400, "the method is no token");
   if (!target.starts_with('/')) return refuse(400, "the request's target does not begin with /");
   if (!std::all_of(target.begin(), target.end(), is_visible))
     return refuse(400, "the request's target has characters that must be written as %XX");
@@ -93,7 +84,7 @@ void HttpHeaderCheck::check_request_line(std::string_view line) {
 void HttpHeaderCheck::check_field(std::string_view line) {
   if (line.front() == ' ' || line.front() == '\t') return refuse(400, "a field of the header goes on in a second line");
   const size_t colon = line.find(':');
-  if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
+  if (colon == std::string_view::npos || !is_http_token(line.substr(0, colon)))
     return refuse(400, "a line of the header is not: name, colon, value");
   const std::string_view name = line.substr(0, colon), value = without_blanks(line.substr(colon + 1));
   if (same_http_name(name, "Host")) {

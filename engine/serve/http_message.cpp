@@ -34,7 +34,7 @@ constexpr std::array<std::pair<int, std::string_view>, 21> kReasons = {{{100, "C
                                                                         {505, "HTTP Version Not Supported"}}};
 
 void add_field(std::string& head, std::string_view name, std::string_view value) {
-  if (name.empty() || !std::all_of(name.begin(), name.end(), is_http_token_char)) return;
+  if (!is_http_token(name)) return;
   head.append(name).append(": ");
   for (const char c : value)
     if (static_cast<unsigned char>(c) >= ' ' && c != '\x7f') head += c;
@@ -71,6 +71,14 @@ bool same_http_name(std::string_view a, std::string_view b) {
 bool is_http_token_char(char c) {
   if ((c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z')) return true;
   return c != '\0' && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+}
+
+bool is_http_token(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_http_token_char); }
+
+std::string_view without_blanks(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 std::string http_date(std::time_t time) {

@@ -47,8 +47,12 @@ bool same_http_name(std::string_view a, std::string_view b);
 /// The value of the first field of that name, whatever its case; null: there is none.
 const std::string* find_http_field(const std::vector<HttpField>& fields, std::string_view name);
 
-/// A letter of a method or of a field's name.
+/// A letter of a method or of a field's name; one or more of them.
 bool is_http_token_char(char c);
+bool is_http_token(std::string_view text);
+
+/// Without spaces and tabs at both ends.
+std::string_view without_blanks(std::string_view text);
 
 /// "Sun, 06 Nov 1994 08:49:37 GMT", whatever the locale.
 std::string http_date(std::time_t time);

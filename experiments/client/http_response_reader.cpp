@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/serve/http_message.h"
 #include "engine/util/json_io.h"
 
 namespace paceline {
@@ -12,18 +13,6 @@ namespace {
 
 constexpr std::string_view kEndOfHeader = "\r\n\r\n", kEndOfLine = "\r\n";
 constexpr size_t kMostFields = 200, kMostChunkLine = 4096;
-
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-bool is_token(std::string_view name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return c > ' ' && c < '\x7f' && std::string_view("()<>@,;:\\\"/[]?={}").find(c) == std::string_view::npos;
-  });
-}
 
 /// All of `text` as a number without a sign.
 bool read_number(std::string_view text, int base, uint64_t& value) {
@@ -76,7 +65,7 @@ void HttpResponseReader::read_fields(std::string_view block) {
     const std::string_view line = block.substr(0, end);
     block.remove_prefix(end + kEndOfLine.size());
     const size_t colon = line.find(':');
-    if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
+    if (colon == std::string_view::npos || !is_http_token(line.substr(0, colon)))
       return refuse(fmt::format("{} is no field of a header", json_literal(line)));
     const std::string_view value = without_blanks(line.substr(colon + 1));
     const bool is_printable = std::none_of(value.begin(), value.end(),

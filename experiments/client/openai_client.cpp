@@ -261,8 +261,6 @@ void AnswerReader::read_object(const Json& object, double now_ms) {
   if (const Json* const error = member(object, "error"))
     return fail(RequestFault::bad_answer,
                 "an error in the answer: " + error_text(object.dump(-1, ' ', true, Json::error_handler_t::replace)));
-  if (const Json* const fingerprint = member(object, "system_fingerprint"); fingerprint && fingerprint->is_string())
-    answer_.system_fingerprint = fingerprint->get<std::string>();
   if (const Json* const usage = member(object, "usage")) {
     if (const auto prompt = count_of(*usage, "prompt_tokens")) answer_.prompt_tokens = prompt;
     const auto completion = count_of(*usage, "completion_tokens");

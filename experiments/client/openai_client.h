@@ -82,7 +82,6 @@ struct ServedAnswer {
   std::vector<AnswerEvent> events;
   std::optional<double> first_text_ms;  // streamed: the first event with text, not headers and not a role
   double last_ms = 0;                   // of the last event
-  std::string system_fingerprint;
 
   /// By ids, else by usage.
   int64_t num_tokens() const { return token_ids.empty() ? completion_tokens.value_or(0) : int64_t(token_ids.size()); }

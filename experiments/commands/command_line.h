@@ -78,8 +78,7 @@ class Command {
 
 void add_run_commands(const Command& program);        // run, resume
 void add_plan_command(const Command& program);        // plan
-void add_runs_commands(const Command& program);       // list, report, tag, note, rm
-void add_show_commands(const Command& program);       // show, trace
+void add_runs_commands(const Command& program);       // list, show, trace, report, tag, note, rm
 void add_compare_command(const Command& program);     // compare
 void add_regress_command(const Command& program);     // regress
 void add_machine_commands(const Command& program);    // doctor, models

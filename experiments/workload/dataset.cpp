@@ -8,6 +8,7 @@
 #include "engine/util/suggest.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/workload/records.h"
+#include "kernels/mix64.h"
 
 namespace paceline {
 
@@ -98,18 +99,12 @@ void refuse_compressed(std::string_view text, const std::filesystem::path& file)
            file.string(), kind);
 }
 
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // the golden ratio, as SplitMix64 counts
+
 int64_t bytes_of(const Prompt& prompt) {
   auto bytes = static_cast<int64_t>(prompt.text.size());
   for (const PromptMessage& message : prompt.messages) bytes += static_cast<int64_t>(message.content.size());
   return bytes;
-}
-
-/// Counter-based mixing (SplitMix64's finaliser), so that the order is the same with every standard library.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
 }
 
 }  // namespace
@@ -189,7 +184,7 @@ std::vector<Prompt> select_prompts(const std::vector<Prompt>& prompts, int64_t n
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   if (order_seed != 0) {
     for (size_t i = order.size() - 1; i > 0; --i) {  // Fisher-Yates; the modulo's bias (< 2^-40) does not matter here
-      std::swap(order[i], order[mix(order_seed * 0x9e3779b97f4a7c15ULL + i) % (i + 1)]);
+      std::swap(order[i], order[mix64((order_seed + 1) * kGolden + i) % (i + 1)]);
     }
   }
   std::vector<Prompt> selected;

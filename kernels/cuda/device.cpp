@@ -1,6 +1,8 @@
 #include "kernels/cuda/device.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch_list.h"
@@ -23,6 +25,17 @@ cudaDeviceProp supported_properties(int device) {
     fail(ExitCode::device, "device cuda:{}: {} gives a block {} bytes of shared memory; {} are needed", device,
          properties.name, properties.sharedMemPerBlockOptin, kGemmSharedBytes);
   return properties;
+}
+
+void outlast_work(cudaStream_t stream, int device, double limit_s) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  while (cudaStreamQuery(stream) == cudaErrorNotReady) {
+    if (std::chrono::duration<double>(Clock::now() - start).count() > limit_s)
+      fail(ExitCode::device, "device cuda:{}: its work did not end within {} s; it hangs, and the process with it",
+           device, limit_s);
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 DeviceMemory::DeviceMemory(size_t bytes, cudaStream_t stream) : bytes_(bytes) {

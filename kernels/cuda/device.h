@@ -14,6 +14,11 @@ void check(cudaError_t status, const char* what);
 /// Throws Error(device) for one that the kernels do not run on.
 cudaDeviceProp supported_properties(int device);
 
+/// Before memory is freed: until the work of `stream` has ended, well or badly. What hangs for limit_s seconds uses
+/// memory that nobody can free, and the driver's calls would wait without a limit: the process ends as of an exception
+/// that nobody catches.
+void outlast_work(cudaStream_t stream, int device, double limit_s) noexcept;
+
 /// Device memory of the current device, zeroed.
 class DeviceMemory {
  public:

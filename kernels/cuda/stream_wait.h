@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cuda_runtime.h>
-#include <thread>
 
 #include "kernels/backend.h"
 #include "kernels/cuda/device.h"
@@ -55,19 +54,6 @@ void wait_for_work(cudaStream_t stream, int device, const PeerWatch& peers, Done
 
 inline void wait_for_work(cudaStream_t stream, int device, const PeerWatch& peers) {
   wait_for_work(stream, device, peers, [] { return false; });
-}
-
-/// Before memory is freed: until the work of `stream` has ended, well or badly. What hangs for limit_s seconds uses
-/// memory that nobody can free, and the driver's calls would wait without a limit: the process ends as of an exception
-/// that nobody catches.
-inline void outlast_work(cudaStream_t stream, int device, double limit_s) noexcept {
-  const auto start = RankMarks::Clock::now();
-  while (cudaStreamQuery(stream) == cudaErrorNotReady) {
-    if (std::chrono::duration<double>(RankMarks::Clock::now() - start).count() > limit_s)
-      fail(ExitCode::device, "device cuda:{}: its work did not end within {} s; it hangs, and the process with it",
-           device, limit_s);
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
 }
 
 }  // namespace paceline::cuda

@@ -181,17 +181,15 @@ class MoveAfterSwap final : public ModelDecorator {
   using ModelDecorator::ModelDecorator;
   void move_kv(std::span<const SlotMove> moves) override { late_.insert(late_.end(), moves.begin(), moves.end()); }
   void swap_kv(std::span<const BlockSwap> swaps) override {
-    const int block_size = block_size_;
     for (const SlotMove& move : late_) {
       const bool too_late = std::any_of(swaps.begin(), swaps.end(), [&](const BlockSwap& swap) {
-        return swap.to_host && move.to / block_size == swap.block;
+        return swap.to_host && move.to / kBlockSize == swap.block;
       });
       if (too_late) strike();
     }
     inner().swap_kv(swaps);
     flush();
   }
-  void set_block_size(int block_size) { block_size_ = block_size; }
 
  private:
   void change(Batch&) override { flush(); }
@@ -200,7 +198,7 @@ class MoveAfterSwap final : public ModelDecorator {
     late_.clear();
   }
 
-  int block_size_ = 16;
+  static constexpr int kBlockSize = 16;  // EngineRig
   std::vector<SlotMove> late_;
 };
 

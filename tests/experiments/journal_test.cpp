@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <sstream>
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
@@ -24,13 +23,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
 
 void append(const fs::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary | std::ios::app) << text;
@@ -112,7 +104,7 @@ TEST(AppendOnlyFile, CutsWhatWasNotAcknowledgedAndEndsAfterAFault) {
     AppendOnlyFile out(file, 4);
     out.append("two\n", Durability::process);
   }
-  EXPECT_EQ(read(file), "one\ntwo\n");
+  EXPECT_EQ(test::read_file(file), "one\ntwo\n");
   test::expect_error(ExitCode::store, {"a.jsonl", "8 bytes", "100"}, [&] { AppendOnlyFile(file, 100); });
 }
 
@@ -192,14 +184,14 @@ TEST_F(RecordedFolder, CountsStandInTheManifestAndComeBack) {
   EXPECT_EQ(counts.planned(), 27);
   for (const auto member : {&CellCounts::done, &CellCounts::partial, &CellCounts::failed, &CellCounts::skipped})
     EXPECT_EQ(counts.*member, again.*member);
-  const json manifest = json::parse(read(second.path() / "manifest.json"));
+  const json manifest = json::parse(test::read_file(second.path() / "manifest.json"));
   EXPECT_EQ(manifest["num_done"], 25);
   EXPECT_EQ(manifest["num_partial"], 1);
   EXPECT_EQ(manifest["num_not_run"], 1);
 }
 
 TEST_F(RecordedFolder, CellsNotReachedAreSaidToBeSo) {
-  const JournalContent content = parse_journal(read(journal()), journal());
+  const JournalContent content = parse_journal(test::read_file(journal()), journal());
   write_file_atomic(journal(), journal_line(content.records.front()));  // the plan
   for (const CellResult& cell : read_run(folder()).cells) {
     EXPECT_EQ(cell.status, CellStatus::skipped);
@@ -209,7 +201,7 @@ TEST_F(RecordedFolder, CellsNotReachedAreSaidToBeSo) {
 }
 
 TEST_F(RecordedFolder, CellsThatALaterPlanLeavesOutKeepTheirRecord) {
-  json plan = parse_journal(read(journal()), journal()).records.front();
+  json plan = parse_journal(test::read_file(journal()), journal()).records.front();
   plan["cells"].erase(0);
   append(journal(), journal_line(plan));
   const RecordedRun recorded = read_record(folder());
@@ -230,7 +222,7 @@ TEST_F(RecordedFolder, AJournalWithoutARecordIsDamage) {
 
 TEST_F(RecordedFolder, FilesOfAnotherFormAreNamed) {
   for (const char* const name : {"manifest.json", "environment.json", "config.resolved.json"}) {
-    const std::string before = read(folder() / name);
+    const std::string before = test::read_file(folder() / name);
     for (const char* const text : {"null", "[]", "3"}) {
       write_file_atomic(folder() / name, text);
       test::expect_error(ExitCode::store, {name, "expected an object", text}, [&] { read_run(folder()); });
@@ -239,14 +231,14 @@ TEST_F(RecordedFolder, FilesOfAnotherFormAreNamed) {
   }
   write_file_atomic(folder() / "samples.json", "");
   EXPECT_TRUE(read_run(folder()).sample_texts.empty()) << "a picture that can be made anew";
-  const std::string manifest = read(folder() / "manifest.json");
+  const std::string manifest = test::read_file(folder() / "manifest.json");
   write_file_atomic(folder() / "manifest.json", "{}");
   test::expect_error(ExitCode::store,
                      {"manifest.json: is no manifest of a run: expected \"schema\": \"paceline.manifest\""},
                      [&] { read_run(folder()); });
   write_file_atomic(folder() / "manifest.json", manifest);
   for (const char* const record : {"null", "[]", "{}"}) {
-    const std::string before = read(journal());
+    const std::string before = test::read_file(journal());
     append(journal(), journal_line(json::parse(record)));
     test::expect_error(ExitCode::store, {"journal.log:", "is no record of this program"}, [&] { read_run(folder()); });
     write_file_atomic(journal(), before);
@@ -279,7 +271,7 @@ TEST_F(RecordedFolder, ARetryForgetsWhatWasBefore) {
 TEST_F(RecordedFolder, ProcessesThatEndedWithinACellAreCounted) {
   const std::string identity = run_.cells[0].identity;
   const std::string started = journal_line({{"event", "started"}, {"cells", {identity}}});
-  json plan = parse_journal(read(journal()), journal()).records.front();
+  json plan = parse_journal(test::read_file(journal()), journal()).records.front();
   plan["restart"] = true;
   EXPECT_EQ(read_record(folder()).cells[0].crashes, 0);
   append(journal(), started);
@@ -301,7 +293,7 @@ TEST_F(RecordedFolder, ProcessesThatEndedWithinACellAreCounted) {
 
 // A run takes as long as all of its processes together, those too that died before they had finished anything.
 TEST_F(RecordedFolder, TheTimeOfProcessesThatDiedCounts) {
-  json first = parse_journal(read(journal()), journal()).records.front();
+  json first = parse_journal(test::read_file(journal()), journal()).records.front();
   json plan = first, started = {{"event", "started"}, {"cells", {run_.cells[0].identity}}, {"elapsed_s", 0.25}};
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   EXPECT_NEAR(first.at("machine_clock_s").get<double>(), now, 600) << "the clock of this boot";
@@ -328,14 +320,14 @@ TEST_F(RecordedFolder, TheTimeOfProcessesThatDiedCounts) {
 
 TEST_F(RecordedFolder, ChangedRequestsAreNotTaken) {
   const fs::path file = folder() / "cells" / run_.cells[0].folder / "requests.jsonl";
-  std::string text = read(file);
+  std::string text = test::read_file(file);
   text[text.find("\"output\":[") + 10] ^= 1;
   write_file_atomic(file, text);
   test::expect_error(ExitCode::store, {"requests.jsonl", "repetition 0"}, [&] { read_run(folder()); });
 }
 
 TEST_F(RecordedFolder, NewerVersionsAreNamed) {
-  json manifest = json::parse(read(folder() / "manifest.json"));
+  json manifest = json::parse(test::read_file(folder() / "manifest.json"));
   manifest["schema_version"] = 2;
   write_file_atomic(folder() / "manifest.json", dump_json(manifest));
   test::expect_error(ExitCode::store, {"manifest.json", "version 2", "up to 1"}, [&] { read_run(folder()); });

@@ -31,12 +31,6 @@ std::vector<StepVerdict> verdicts(const std::vector<JudgedStep>& steps) {
   return out;
 }
 
-std::string text_of(const fs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
-
 TEST(StepGate, FloorIsTheLongerOfReadingAndMultiplying) {
   const StepCeilings ceilings{.read_bytes_s = 4e12, .multiply_flops_s = 800e12};
   const StepRatio one = step_ratio({.name = "1 row", .seconds = 0.005, .bytes = 16e9, .flops = 16e9}, ceilings);
@@ -110,7 +104,7 @@ TEST(StepGate, FileKeepsWhatOtherCardsReached) {
   commit_steps(file, h200, {step_of("9 rows", 1.23456), step_of("16 x 6", 1.1)});
   commit_steps(file, h100, {step_of("1 row", 1.05)});
   commit_steps(file, h200, {step_of("9 rows", 1.2), step_of("1 row", 1.0004)});
-  EXPECT_EQ(text_of(file), R"({
+  EXPECT_EQ(test::read_file(file), R"({
   "schema": "paceline.steps",
   "schema_version": 1,
   "shapes": {
@@ -149,7 +143,7 @@ TEST(StepGate, FileThatIsNoneIsNamed) {
     std::ofstream(file) << text;
     test::expect_error(ExitCode::usage, pieces, [&] { read_committed_steps(file); });
     test::expect_error(ExitCode::usage, pieces, [&] { commit_steps(file, {"s", "c"}, {step_of("1 row", 1)}); });
-    EXPECT_EQ(text_of(file), text) << "it stays as it was";
+    EXPECT_EQ(test::read_file(file), text) << "it stays as it was";
   };
   const auto of_shapes = [](const std::string& shapes) {
     return R"({"schema": "paceline.steps", "schema_version": 1, "shapes": )" + shapes + "}";

@@ -10,6 +10,7 @@
 
 #include "kernels/error.h"
 #include "tests/support/checkpoint_writer.h"
+#include "tests/support/expect_error.h"
 
 namespace paceline {
 namespace {
@@ -64,16 +65,6 @@ PairPlan plan_of(const fs::path& baseline, const fs::path& now, int pairs) {
           .timeout_s = 60,
           .interrupts = {},
           .on_pair_done = {}};
-}
-
-void expect_error(ExitCode code, const std::string& part, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected " << part;
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
-  }
 }
 
 TEST(TimingPairs, RunsByTurnsAfterAWarmUpOfEach) {
@@ -189,8 +180,9 @@ TEST(TimingPairs, OtherNumbersOfThreadsAreSaid) {
 TEST(TimingPairs, TooFewPairsAreAUsageError) {
   const FakeBinaries binaries;
   const fs::path a = binaries.add_timed("A", 400);
-  expect_error(ExitCode::usage, "--pairs 7: too few to find any slowdown in 1 cells at p < 0.005: use 8 or more",
-               [&] { time_pairs(plan_of(a, a, 7)); });
+  test::expect_error(ExitCode::usage,
+                     {"--pairs 7: too few to find any slowdown in 1 cells at p < 0.005: use 8 or more"},
+                     [&] { time_pairs(plan_of(a, a, 7)); });
 }
 
 TEST(BinaryRun, WhatGoesWrongIsOneLine) {
@@ -202,22 +194,24 @@ TEST(BinaryRun, WhatGoesWrongIsOneLine) {
                        .timeout_s = timeout_s,
                        .interrupts = {}});
   };
-  expect_error(ExitCode::correctness, "exit code 7: the tokens differ",
-               [&] { run(binaries.add("C", "echo first >&2; echo the tokens differ >&2; exit 7")); });
-  expect_error(ExitCode::usage, "exit code 99: it printed no message", [&] { run(binaries.add("D", "exit 99")); });
-  expect_error(ExitCode::store, "left no finished cell", [&] { run(binaries.add("E", "exit 0")); });
-  expect_error(ExitCode::store, "wrote a cell.json of another form",
-               [&] { run(binaries.add("F", "echo 7 | cell x")); });
-  expect_error(ExitCode::device, "ended by signal 6", [&] { run(binaries.add("G", "kill -ABRT $$")); });
-  expect_error(ExitCode::device, "did not end within 0.2 s", [&] { run(binaries.add("H", "exec sleep 30"), 0.2); });
-  expect_error(ExitCode::usage, "cannot be started", [&] { run(binaries.path() / "absent"); });
+  test::expect_error(ExitCode::correctness, {"exit code 7: the tokens differ"},
+                     [&] { run(binaries.add("C", "echo first >&2; echo the tokens differ >&2; exit 7")); });
+  test::expect_error(ExitCode::usage, {"exit code 99: it printed no message"},
+                     [&] { run(binaries.add("D", "exit 99")); });
+  test::expect_error(ExitCode::store, {"left no finished cell"}, [&] { run(binaries.add("E", "exit 0")); });
+  test::expect_error(ExitCode::store, {"wrote a cell.json of another form"},
+                     [&] { run(binaries.add("F", "echo 7 | cell x")); });
+  test::expect_error(ExitCode::device, {"ended by signal 6"}, [&] { run(binaries.add("G", "kill -ABRT $$")); });
+  test::expect_error(ExitCode::device, {"did not end within 0.2 s"},
+                     [&] { run(binaries.add("H", "exec sleep 30"), 0.2); });
+  test::expect_error(ExitCode::usage, {"cannot be started"}, [&] { run(binaries.path() / "absent"); });
   EXPECT_FALSE(fs::exists(binaries.path() / "results" / "run")) << "results are removed again";
 }
 
 TEST(BinaryRun, AStopOfTheUserEndsTheProgram) {
   const FakeBinaries binaries;
   const fs::path sleeper = binaries.add("A", "exec sleep 30");
-  expect_error(ExitCode::interrupted, "stopped by the user", [&] {
+  test::expect_error(ExitCode::interrupted, {"stopped by the user"}, [&] {
     run_binary({.binary = sleeper, .arguments = {}, .scratch = binaries.path(), .timeout_s = 25, .interrupts = [] {
                   return 1;
                 }});

@@ -8,17 +8,6 @@
 #include "kernels/host_weight.h"
 
 namespace paceline::test {
-namespace {
-
-float element(const HostWeight& part, int64_t row, int64_t col) {
-  const int64_t index = row * part.row_stride + col;
-  if (part.dtype == DType::f32) return static_cast<const float*>(part.data)[index];
-  PACELINE_CHECK(part.dtype == DType::bf16, "recording backend got {}", dtype_name(part.dtype));
-  return std::bit_cast<float>(uint32_t{static_cast<const uint16_t*>(part.data)[index]} << 16);
-}
-
-}  // namespace
-
 void* RecordingBackend::alloc(size_t bytes) { return std::calloc(std::max<size_t>(bytes, 1), 1); }
 void RecordingBackend::free(void* data) noexcept { std::free(data); }
 void RecordingBackend::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
@@ -40,7 +29,7 @@ Weight RecordingBackend::pack(std::span<const HostWeight> stacked_rows, const Pa
     }
     PACELINE_CHECK(part.cols == weight->k, "stacked parts of {} and {} columns", weight->k, part.cols);
     for (int64_t row = 0; row < part.rows; ++row)
-      for (int64_t col = 0; col < part.cols; ++col) weight->values.push_back(element(part, row, col));
+      for (int64_t col = 0; col < part.cols; ++col) weight->values.push_back(value_at(part, row, col));
     if (any_unstorable(part, spec.dtype)) weight->has_unstorable = true;
     weight->n += part.rows;
     weight->part_rows.push_back(part.rows);

@@ -1,5 +1,5 @@
 #pragma once
-// What the charts share: frame, scales, markers, axes. Only svg_*.cpp include this.
+// What the charts share: frame, scales, markers, axes. Only files of this folder include it.
 
 #include <string>
 #include <string_view>

@@ -44,7 +44,7 @@ void check_new_tag(const std::string& tag);
 /// none or several; names what there is.
 std::filesystem::path find_run(const std::filesystem::path& root, const std::string& name);
 
-/// Ids of all run folders below `root`, in the order in which they began (run_order.h). Folders without a manifest are
+/// Ids of all run folders below `root`, in the order in which they began (run_order()). Folders without a manifest are
 /// no runs.
 std::vector<std::string> list_runs(const std::filesystem::path& root);
 

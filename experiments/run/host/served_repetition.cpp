@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/serve/access.h"
 #include "experiments/analysis/statistics/statistics.h"
 #include "experiments/client/http_call.h"
 #include "experiments/client/server_metrics.h"
@@ -104,10 +105,6 @@ MachineCounters machine_now(const ServedPass& pass) {
   return now;
 }
 
-bool is_loopback(const ServerUrl& url) {
-  return url.host == "localhost" || url.host == "::1" || url.host.starts_with("127.");
-}
-
 double late_p99_ms(const DriveResult& driven) {
   return std::max(quantile(driven.send_late_ms, 0.99).value_or(0), quantile(driven.read_late_ms, 0.99).value_or(0));
 }
@@ -170,7 +167,7 @@ RepetitionResult served_repetition(const ExperimentConfig& cell, std::span<const
   DriveResult driven = drive(requests, options);
   result.disturbance = disturbance_between(machine_before, machine_now(pass));
   // Nobody knows which of the other processes here is the server.
-  if (!pass.server_cpu_s && is_loopback(pass.url)) result.disturbance->foreign_cpu_s.reset();
+  if (!pass.server_cpu_s && is_loopback(pass.url.host)) result.disturbance->foreign_cpu_s.reset();
   fail_with_requests(driven.answers, prompts, pass);
 
   auto [source, stats] = stated_by(driven.answers);
