@@ -10,7 +10,7 @@ void RankMarks::mark(int rank, const RankPlace& place) noexcept {
   Slot& slot = slots_[size_t(rank)];
   slot.place.store(place.step << 17 | uint64_t(place.layer + 1) << 1 | uint64_t(place.is_draft),
                    std::memory_order_relaxed);
-  slot.set_time(Clock::now());
+  slot.set_time(now());
 }
 
 void RankMarks::begin_wait(int rank, int peer, Time now) noexcept {

@@ -17,6 +17,8 @@
 //   circle all wait, so none makes a mark. Waiting and looking make none, so nobody keeps another alive by it. The
 //   waits end timeout_s after the last one of the circle began.
 //
+// - Time in which the whole process stood still is nobody's silence (kernels/awake_clock.h).
+//
 // Threads: a rank's own thread writes its marks; any thread reads. Values are published one by one: whoever sees that
 // a wait has ended also sees the mark of its end. Cost: a clock and two stores to a cache line of the rank's own.
 
@@ -25,6 +27,8 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "kernels/awake_clock.h"
 
 namespace paceline {
 
@@ -38,16 +42,20 @@ struct RankPlace {
 
 class RankMarks {
  public:
-  using Clock = std::chrono::steady_clock;
-  using Time = Clock::time_point;
+  using Time = AwakeClock::Time;
   static constexpr int kNobody = -1;
   static constexpr int kAnybody = -2;  // one of the others, not known which: their newest mark counts
 
   explicit RankMarks(int num_ranks) : slots_(size_t(num_ranks)) {}
   int size() const { return int(slots_.size()); }
 
+  /// The clock of all marks, and of all waits for ranks: these look at it at least every kLook.
+  Time now() noexcept { return clock_.now(); }
+  Time at(AwakeClock::Time steady) noexcept { return clock_.at(steady); }
+  static constexpr std::chrono::milliseconds kLook{100};
+
   // On the thread of `rank`. The short form leaves the place as it is.
-  void mark(int rank) noexcept { slots_[size_t(rank)].set_time(Clock::now()); }
+  void mark(int rank) noexcept { slots_[size_t(rank)].set_time(now()); }
   void mark(int rank, const RankPlace& place) noexcept;
   void begin_wait(int rank, int peer, Time now) noexcept;
   void end_wait(int rank, Time now) noexcept;
@@ -67,13 +75,14 @@ class RankMarks {
 
  private:
   struct alignas(64) Slot {
-    std::atomic<int64_t> time{0};    // of Clock, in its ticks
+    std::atomic<int64_t> time{0};    // of the clock, in its ticks
     std::atomic<uint64_t> place{0};  // step · 2^17 + (layer + 1) · 2 + is_draft
     std::atomic<int> waits_for{kNobody};
 
     void set_time(Time now) noexcept { time.store(now.time_since_epoch().count(), std::memory_order_relaxed); }
-    Time get_time() const noexcept { return Time(Clock::duration(time.load(std::memory_order_relaxed))); }
+    Time get_time() const noexcept { return Time(Time::duration(time.load(std::memory_order_relaxed))); }
   };
+  AwakeClock clock_;
   std::vector<Slot> slots_;
 };
 
@@ -84,7 +93,7 @@ class RankWait {
     if (marks_) marks_->begin_wait(rank_, peer, now);
   }
   ~RankWait() {
-    if (marks_) marks_->end_wait(rank_, RankMarks::Clock::now());
+    if (marks_) marks_->end_wait(rank_, marks_->now());
   }
   RankWait(const RankWait&) = delete;
   RankWait& operator=(const RankWait&) = delete;

@@ -52,7 +52,7 @@ struct RankTeam::Ranks {
   void run_job(Worker& worker, Job& job) noexcept;
   void record_error(std::exception_ptr error, int rank) noexcept;
   void abort_worlds(const std::string& reason) noexcept;
-  Clock::time_point failure_time() {
+  RankMarks::Time failure_time() {
     const std::lock_guard lock(error_mutex);
     return failed_at;
   }
@@ -63,7 +63,7 @@ struct RankTeam::Ranks {
   std::atomic<bool> failed{false};
   std::mutex error_mutex;
   std::exception_ptr error;
-  Clock::time_point failed_at;
+  RankMarks::Time failed_at;  // of the marks' clock
 };
 
 RankTeam::RankTeam(const TeamOptions& options) : options_(options), ranks_(std::make_shared<Ranks>(options)) {
@@ -202,22 +202,22 @@ void RankTeam::run_inline(const Job& job) {
 
 bool RankTeam::wait_for(Worker& worker) noexcept {
   const auto timeout = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.timeout_s));
-  const auto begin = Clock::now();
+  RankMarks& marks = ranks_->marks;
+  const RankMarks::Time begin = marks.now();
   const int rank = worker.rank.index;
   std::unique_lock lock(worker.mutex);
   while (worker.num_done < worker.num_posted && !worker.is_lost) {
     const bool is_borrowing = worker.num_done + 1 == worker.borrowing_job;
     const bool has_failed = ranks_->failed.load(std::memory_order_acquire);
-    const auto give_up_at =
-        has_failed ? std::max(ranks_->failure_time() + kTimeToComeOut, ranks_->marks.newest(rank) + timeout)
-                   : std::max(begin, ranks_->marks.newest(rank)) + timeout;
-    if (is_borrowing || Clock::now() < give_up_at) {
+    const auto give_up_at = has_failed ? std::max(ranks_->failure_time() + kTimeToComeOut, marks.newest(rank) + timeout)
+                                       : std::max(begin, marks.newest(rank)) + timeout;
+    if (is_borrowing || marks.now() < give_up_at) {
       worker.progress.wait_for(lock, kLookAtMarks);
     } else if (has_failed) {
       worker.is_lost = true;
     } else {
       lock.unlock();
-      const std::string story = ranks_->marks.story(rank, options_.timeout_s);
+      const std::string story = marks.story(rank, options_.timeout_s);
       ranks_->record_error(
           std::make_exception_ptr(Error(ExitCode::comm, fmt::format("the engine waits for {}", story))), rank);
       lock.lock();
@@ -318,7 +318,7 @@ void RankTeam::Ranks::record_error(std::exception_ptr error_of_rank, int rank) n
     std::lock_guard lock(error_mutex);
     if (!error) {
       error = error_of_rank;
-      failed_at = Clock::now();
+      failed_at = marks.now();
     }
   }
   failed.store(true, std::memory_order_release);

@@ -230,10 +230,12 @@ class ThreadComm final : public Communicator {
   template <class CounterOf>
   double wait_for(ActivityKind kind, const char* call, uint32_t target, int begin, int end, CounterOf&& counter_of) {
     AbortGroup& abort_group = *group_->abort_group;
+    RankMarks& marks = *abort_group.marks;
     const auto start = Clock::now();
+    const RankMarks::Time begin_time = marks.at(start);
     const auto is_missing = [&](int peer) { return peer != rank_ && !counter_of(peer).reached(target); };
     const auto give_up_at = [&](int peer) {
-      const auto alive = std::max(start, abort_group.marks->newest(name_of(peer)));
+      const auto alive = std::max(begin_time, marks.newest(name_of(peer)));
       return alive + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(abort_group.timeout_s));
     };
     bool has_waited = false;
@@ -242,23 +244,25 @@ class ThreadComm final : public Communicator {
         ++peer;
         continue;
       }
-      abort_group.marks->begin_wait(name_of(rank_), name_of(peer), start);
+      marks.begin_wait(name_of(rank_), name_of(peer), begin_time);
       has_waited = true;
       auto deadline = give_up_at(peer);  // of whoever of those to come is silent longest
       for (int other = peer + 1; other < end; ++other)
         if (is_missing(other)) deadline = std::min(deadline, give_up_at(other));
+      const auto now = Clock::now();
+      const auto left = std::min<Clock::duration>(deadline - marks.at(now), RankMarks::kLook);
       const WaitResult result = counter_of(peer).wait_for(
-          target, {.deadline = deadline, .may_spin = abort_group.may_spin}, abort_group.aborted);
+          target, {.deadline = now + left, .may_spin = abort_group.may_spin}, abort_group.aborted);
       if (result == WaitResult::cancelled) {
         std::lock_guard lock(abort_group.mutex);
         fail(ExitCode::comm, "rank {}: {} {} given up: {}", name_of(rank_), call, target, abort_group.reason);
       }
       if (result == WaitResult::reached) continue;
       for (int other = peer; other < end; ++other)  // marks may have been made meanwhile
-        if (is_missing(other) && Clock::now() >= give_up_at(other)) give_up(call, target, other);
+        if (is_missing(other) && marks.now() >= give_up_at(other)) give_up(call, target, other);
     }
     const auto now = Clock::now();
-    if (has_waited) abort_group.marks->end_wait(name_of(rank_), now);
+    if (has_waited) marks.end_wait(name_of(rank_), marks.at(now));
     if (log_) log_->add_wait(kind, start, now);
     return seconds_between(start, now);
   }

@@ -17,10 +17,10 @@ namespace paceline::cuda {
 class PeerWait {
  public:
   explicit PeerWait(const PeerWatch& peers)
-      : peers_(peers), start_(RankMarks::Clock::now()), mark_(peers.marks, peers.rank, RankMarks::kAnybody, start_) {}
+      : peers_(peers), start_(now()), mark_(peers.marks, peers.rank, RankMarks::kAnybody, start_) {}
   bool is_over() const {
     const auto alive = peers_.marks ? std::max(start_, peers_.marks->newest()) : start_;
-    return std::chrono::duration<double>(RankMarks::Clock::now() - alive).count() > peers_.timeout_s;
+    return std::chrono::duration<double>(now() - alive).count() > peers_.timeout_s;
   }
   std::string story() const {
     return fmt::format("no rank has made a mark for {} s{}: one is dead or hangs", peers_.timeout_s,
@@ -28,6 +28,8 @@ class PeerWait {
   }
 
  private:
+  RankMarks::Time now() const { return peers_.marks ? peers_.marks->now() : AwakeClock::Steady::now(); }
+
   const PeerWatch& peers_;
   const RankMarks::Time start_;
   const RankWait mark_;

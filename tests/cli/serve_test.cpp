@@ -171,6 +171,36 @@ TEST(ServeFaults, ALostRankIsToldToEveryClientAndEndsTheProgram) {
   EXPECT_TRUE(holds(result.err, "has made no mark for 2 s")) << described(result);
 }
 
+// Stopped by a signal, or frozen with its container: all ranks alike, so that none is lost.
+TEST(ServeFaults, AFrozenProcessGoesOn) {
+  if (time_factor() > 1) GTEST_SKIP() << "a sanitizer's ranks may be silent for that long";
+  Served served({"builtin:target-7m", "--set", "engine.parallel.tp=2", "--set", "engine.parallel.pp=2", "--set",
+                 "engine.parallel.timeout_s=1", "--set", "engine.parallel.threads_per_rank=1"});
+  const int open = served.connected();
+  Served::send(open, "POST", "/v1/completions",
+               R"({"prompt": "The", "max_tokens": 1000, "ignore_eos": true, "n": 16, "stream": true})");
+  char bytes[65536];
+  std::string stream;
+  const auto read_some = [&] {
+    const ssize_t count = ::recv(open, bytes, sizeof bytes, 0);
+    if (count > 0) stream.append(bytes, size_t(count));
+    return count > 0;
+  };
+  for (int pause = 0; pause < 4; ++pause) {
+    const size_t before = stream.size();
+    while (stream.size() < before + 20000 && read_some()) {
+    }
+    served.process().send(SIGSTOP);
+    served.process().wait(2.5);
+    served.process().send(SIGCONT);
+  }
+  while (!holds(stream, "[DONE]") && read_some()) {
+  }
+  ::close(open);
+  EXPECT_TRUE(holds(stream, "[DONE]"));
+  EXPECT_FALSE(holds(stream, "the engine has stopped"));
+}
+
 /// tests/cli/clients/install.sh puts it there.
 const std::filesystem::path& clients_python() {
   static const std::filesystem::path python = binary_dir().parent_path() / "clients/bin/python";

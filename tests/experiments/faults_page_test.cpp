@@ -14,7 +14,7 @@ namespace {
 std::string all_tests() {
   std::string text;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(source_dir() / "tests"))
-    if (entry.path().extension() == ".cpp") text += test::read_file(entry.path());
+    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".cu") text += test::read_file(entry.path());
   return text;
 }
 

@@ -12,7 +12,7 @@ Time at(int seconds) { return Time(std::chrono::seconds(seconds)); }
 TEST(RankMarks, ARankAtWorkHasItsOwnMark) {
   RankMarks marks(3);
   EXPECT_EQ(marks.newest(1), Time{});
-  const Time before = RankMarks::Clock::now();
+  const Time before = marks.now();
   marks.mark(1);
   EXPECT_GE(marks.newest(1), before);
   EXPECT_EQ(marks.newest(0), Time{});
