@@ -209,25 +209,4 @@ void HttpServer::stop() {
 
 int64_t HttpServer::num_connections() const { return int64_t(impl_->connections.size()) - impl_->num_surplus; }
 
-std::function<void()> HttpServer::call_after(double seconds, std::function<void()> work) {
-  struct Delayed {
-    explicit Delayed(asio::io_context& io) : timer(io) {}
-    asio::steady_timer timer;
-    std::function<void()> work;
-  };
-  const auto delayed = std::make_shared<Delayed>(impl_->io);
-  delayed->work = std::move(work);
-  constexpr double kLongest = 1e9;  // of what a clock of nanoseconds can add
-  delayed->timer.expires_after(std::chrono::nanoseconds(int64_t(std::clamp(seconds, 0.0, kLongest) * 1e9)));
-  delayed->timer.async_wait([delayed](const ErrorCode&) {
-    if (const auto call = std::exchange(delayed->work, nullptr)) call();
-  });
-  return [weak = std::weak_ptr<Delayed>(delayed)] {
-    if (const auto still = weak.lock()) {
-      still->work = nullptr;
-      still->timer.cancel();
-    }
-  };
-}
-
 }  // namespace paceline

@@ -104,8 +104,6 @@ class HttpServer {
 
   /// Without those over max_connections, which are being told so.
   int64_t num_connections() const;
-  /// After `seconds`; the returned function forgets it.
-  std::function<void()> call_after(double seconds, std::function<void()> work);
 
  private:
   struct Impl;

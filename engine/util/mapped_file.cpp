@@ -18,23 +18,12 @@ MappedFile::MappedFile(const std::filesystem::path& path, ExitCode code, size_t 
   data_ = static_cast<const std::byte*>(mapped);
 }
 
-MappedFile::~MappedFile() { unmap(); }
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  if (this == &other) return *this;
-  unmap();
-  file_ = std::move(other.file_);
-  data_ = std::exchange(other.data_, nullptr);
-  size_ = std::exchange(other.size_, 0);
-  return *this;
-}
-
-void MappedFile::unmap() noexcept {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
-}
 
 void MappedFile::release(size_t offset, size_t size) const noexcept {
   if (!data_ || offset >= size_) return;

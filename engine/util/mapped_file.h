@@ -23,7 +23,6 @@ class MappedFile {
                       size_t max_bytes = SIZE_MAX);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
 
   const std::filesystem::path& path() const { return file_.path(); }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
@@ -36,8 +35,6 @@ class MappedFile {
   void check_size() const;
 
  private:
-  void unmap() noexcept;
-
   UserFile file_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;

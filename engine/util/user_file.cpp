@@ -60,16 +60,6 @@ UserFile::UserFile(UserFile&& other) noexcept
       fd_(std::exchange(other.fd_, -1)),
       size_(std::exchange(other.size_, 0)) {}
 
-UserFile& UserFile::operator=(UserFile&& other) noexcept {
-  if (this == &other) return *this;
-  close();
-  path_ = std::move(other.path_);
-  rule_ = other.rule_;
-  fd_ = std::exchange(other.fd_, -1);
-  size_ = std::exchange(other.size_, 0);
-  return *this;
-}
-
 UserFile::~UserFile() { close(); }
 
 void UserFile::close() noexcept {

@@ -26,7 +26,6 @@ class UserFile {
   /// is no regular file, or is longer than the rule allows.
   UserFile(const std::filesystem::path& path, const FileRule& rule);
   UserFile(UserFile&& other) noexcept;
-  UserFile& operator=(UserFile&& other) noexcept;
   ~UserFile();
 
   const std::filesystem::path& path() const { return path_; }

@@ -282,106 +282,78 @@ std::string code_of(const std::string& text) {
   return code;
 }
 
-/// Types that a file names; that it declares in any way; and defines outside of others.
-struct Types {
-  std::set<std::string> named, declared, defined;
+/// What a file names; what it declares in any way, which a name may mean; and what it declares outside of others.
+struct Names {
+  std::set<std::string> named, known, declared;
 };
 
-Types types_of(const std::string& text) {
+Names types_of(const std::string& text) {
   static const std::regex kDeclared(
       R"((^|\n)?([ \t]*)(?:class|struct|enum|enum class|using|typename) +(?:alignas\([^)]*\) +)?([A-Z]\w+)( *(?:final *)?(?::[^;{}]*)?[{=])?)");
   static const std::regex kNamed(R"([.>]?\b[A-Z]\w+)");
   const std::string code = code_of(text);
-  Types types;
+  Names types;
   for (std::sregex_iterator at(code.begin(), code.end(), kNamed), end; at != end; ++at)
     if (const std::string name = at->str(); name[0] != '.' && name[0] != '>') types.named.insert(name);
   for (std::sregex_iterator at(code.begin(), code.end(), kDeclared), end; at != end; ++at) {
-    types.declared.insert((*at)[3]);
+    types.known.insert((*at)[3]);
     const bool is_outside = (at->position() == 0 || (*at)[1].length() > 0) && (*at)[2].length() == 0;
-    if (is_outside && (*at)[4].matched) types.defined.insert((*at)[3]);
+    if (is_outside && (*at)[4].matched) types.declared.insert((*at)[3]);
   }
   return types;
 }
 
-/// One line for each type that a file names and whose header it does not see. Builds of many files at once hide these.
-std::vector<std::string> unseen_types(const std::vector<Source>& sources) {
+/// Functions that it calls without an object or a scope.
+Names functions_of(const std::string& text) {
+  static const std::regex kCalled(R"(([\w.>:~]?)\b([a-z_]\w*)\()");
+  static const std::regex kGiven(R"((\w+[>\]*&]*|[>\]*&]+)[ \n]+[*&]*([a-z_]\w*)\()");
+  static const std::regex kVariable(R"(\b([a-z_]\w*) *[={;,)])");
+  static const std::set<std::string> kNoTypes = {"return", "throw", "else", "case", "new", "and", "or", "not"};
+  const std::string code = code_of(text);
+  Names functions;
+  for (std::sregex_iterator at(code.begin(), code.end(), kCalled), end; at != end; ++at)
+    if ((*at)[1].length() == 0) functions.named.insert((*at)[2]);
+  for (std::sregex_iterator at(code.begin(), code.end(), kGiven), end; at != end; ++at) {
+    if (kNoTypes.contains((*at)[1])) continue;
+    functions.known.insert((*at)[2]);
+    const size_t name = size_t(at->position(2)), line = code.rfind('\n', name) + 1;
+    const std::string before = code.substr(line, name - line);
+    if (std::isalpha(uint8_t(code[line])) && before.find_first_of("(=") == std::string::npos)
+      functions.declared.insert((*at)[2]);
+  }
+  for (std::sregex_iterator at(code.begin(), code.end(), kVariable), end; at != end; ++at)
+    functions.known.insert((*at)[1]);
+  return functions;
+}
+
+/// One line for each name of a file whose one header it does not see. Builds of many files at once hide these.
+std::vector<std::string> unseen(const std::vector<Source>& sources, Names (*names_of)(const std::string& text)) {
   const IncludeNames includes = quoted_includes(sources);
-  std::map<std::string, Types> types;
+  std::map<std::string, Names> names;
   std::map<std::string, std::vector<std::string>> headers;
   for (const Source& source : sources) {
-    types[source.path] = types_of(source.text);
-    for (const std::string& name : types[source.path].defined) headers[name].push_back(source.path);
+    names[source.path] = names_of(source.text);
+    if (!ends_with(source.path, ".h")) continue;
+    for (const std::string& name : names[source.path].declared) headers[name].push_back(source.path);
   }
   std::vector<std::string> found;
   for (const Source& source : sources) {
     if (!ends_with(source.path, ".h") && !ends_with(source.path, ".cpp")) continue;  // others are parts of a file
     std::set<std::string> known;
     for (const std::string& path : seen_from(source.path, includes))
-      known.insert(types[path].declared.begin(), types[path].declared.end());
-    for (const std::string& name : types[source.path].named) {
+      known.insert(names[path].known.begin(), names[path].known.end());
+    for (const std::string& name : names[source.path].named) {
       const auto declared = headers.find(name);
-      if (known.contains(name) || declared == headers.end() || declared->second.size() != 1) continue;
-      if (ends_with(declared->second[0], ".h"))
+      if (!known.contains(name) && declared != headers.end() && declared->second.size() == 1)
         found.push_back(fmt::format("{} names {} and does not see {}", source.path, name, declared->second[0]));
     }
   }
   return found;
 }
 
-/// Functions that a file calls without an object or a scope; free ones that it declares; and names that it gives to
-/// anything, which a call may mean.
-struct Calls {
-  std::set<std::string> called, declared, known;
-};
-
-Calls calls_of(const std::string& text) {
-  static const std::regex kCalled(R"(([\w.>:~]?)\b([a-z_]\w*)\()");
-  static const std::regex kGiven(R"((\w+[>\]*&]*|[>\]*&]+)[ \n]+[*&]*([a-z_]\w*)\()");
-  static const std::regex kVariable(R"(\b([a-z_]\w*) *[={;,)])");
-  static const std::set<std::string> kNoTypes = {"return", "throw", "else", "case", "new", "and", "or", "not"};
-  const std::string code = code_of(text);
-  Calls calls;
-  for (std::sregex_iterator at(code.begin(), code.end(), kCalled), end; at != end; ++at)
-    if ((*at)[1].length() == 0) calls.called.insert((*at)[2]);
-  for (std::sregex_iterator at(code.begin(), code.end(), kGiven), end; at != end; ++at) {
-    if (kNoTypes.contains((*at)[1])) continue;
-    calls.known.insert((*at)[2]);
-    const size_t name = size_t(at->position(2)), line = code.rfind('\n', name) + 1;
-    const std::string before = code.substr(line, name - line);
-    if (std::isalpha(uint8_t(code[line])) && before.find_first_of("(=") == std::string::npos)
-      calls.declared.insert((*at)[2]);
-  }
-  for (std::sregex_iterator at(code.begin(), code.end(), kVariable), end; at != end; ++at) calls.known.insert((*at)[1]);
-  return calls;
-}
-
-/// One line for each function that a file calls and whose one header it does not see.
-std::vector<std::string> unseen_functions(const std::vector<Source>& sources) {
-  const IncludeNames includes = quoted_includes(sources);
-  std::map<std::string, Calls> calls;
-  std::map<std::string, std::vector<std::string>> headers;
-  for (const Source& source : sources) {
-    calls[source.path] = calls_of(source.text);
-    if (!ends_with(source.path, ".h")) continue;
-    for (const std::string& name : calls[source.path].declared) headers[name].push_back(source.path);
-  }
-  std::vector<std::string> found;
-  for (const Source& source : sources) {
-    if (!ends_with(source.path, ".h") && !ends_with(source.path, ".cpp")) continue;
-    std::set<std::string> known;
-    for (const std::string& path : seen_from(source.path, includes))
-      known.insert(calls[path].known.begin(), calls[path].known.end());
-    for (const std::string& name : calls[source.path].called) {
-      const auto declared = headers.find(name);
-      if (!known.contains(name) && declared != headers.end() && declared->second.size() == 1)
-        found.push_back(fmt::format("{} calls {} and does not see {}", source.path, name, declared->second[0]));
-    }
-  }
-  return found;
-}
-
 TEST(Layering, FilesSeeTheFunctionsThatTheyCall) {
-  for (const std::string& problem : unseen_functions(read_tree({"kernels", "engine", "speculative", "experiments"})))
+  for (const std::string& problem :
+       unseen(read_tree({"kernels", "engine", "speculative", "experiments"}), functions_of))
     ADD_FAILURE() << problem;
 }
 
@@ -392,13 +364,13 @@ TEST(Layering, FunctionsThatAreNotSeenAreFound) {
                                        {"engine/local.cpp", "void f() {\n  const auto twice = [] {};\n  twice();\n}\n"},
                                        {"engine/member.cpp", "int y = a.twice(1) + b->twice(2) + other::twice(3);\n"},
                                        {"engine/none.cpp", "int f() {\n  int y = twice(half(1));\n  return y;\n}\n"}};
-  EXPECT_EQ(unseen_functions(sources),
-            (std::vector<std::string>{"engine/none.cpp calls twice and does not see engine/a.h"}));
+  EXPECT_EQ(unseen(sources, functions_of),
+            (std::vector<std::string>{"engine/none.cpp names twice and does not see engine/a.h"}));
 }
 
 TEST(Layering, FilesSeeTheTypesThatTheyName) {
   const auto sources = read_tree({"kernels", "engine", "speculative", "experiments"});
-  for (const std::string& problem : unseen_types(sources)) ADD_FAILURE() << problem;
+  for (const std::string& problem : unseen(sources, types_of)) ADD_FAILURE() << problem;
 }
 
 TEST(Layering, TypesThatAreNotSeenAreFound) {
@@ -410,7 +382,7 @@ TEST(Layering, TypesThatAreNotSeenAreFound) {
       {"engine/prose.cpp", "// Batch\nconst char* text = \"Batch\";\n"},
       {"engine/member.cpp", "auto x = y.Batch + z->Kind;\n"},
       {"engine/none.cpp", "Batch batch;\nKind kind;\nRow row;\n"}};
-  EXPECT_EQ(unseen_types(sources),
+  EXPECT_EQ(unseen(sources, types_of),
             (std::vector<std::string>{"engine/none.cpp names Batch and does not see engine/a.h",
                                       "engine/none.cpp names Kind and does not see engine/a.h"}));
 }

@@ -390,31 +390,6 @@ TEST(HttpServer, WorkOfOtherThreadsRunsInItsOrder) {
   }
 }
 
-TEST(HttpServer, TimersRunInTheirOrderUnlessForgotten) {
-  ServerOnThread server;
-  std::string order;
-  std::atomic<bool> last_ran{false};
-  std::function<void()> forget_twice;
-  server.on_server([&] {
-    server.server.call_after(0.05, [&] {
-      order += 'c';
-      last_ran = true;
-    });
-    forget_twice = server.server.call_after(0.02, [&] { order += 'x'; });
-    server.server.call_after(0.01, [&] {
-      order += 'b';
-      forget_twice();
-    });
-    server.server.call_after(-1, [&] { order += 'a'; });
-    server.server.call_after(1e300, [&] { order += 'y'; });
-  });
-  EXPECT_TRUE(comes_true([&] { return last_ran.load(); }));
-  server.on_server([&] {
-    EXPECT_EQ(order, "abc");
-    forget_twice();
-  });
-}
-
 TEST(HttpServer, APortInUseIsNamedWithTheWayOut) {  // H17
   const ServerOnThread server;
   test::expect_error(ExitCode::usage, {fmt::format("127.0.0.1:{}: Address already in use; ", server.port()), "port"},
