@@ -46,12 +46,6 @@ bool is_json(const HttpRequest& request) {
 
 }  // namespace
 
-bool is_loopback(const std::string& host) {
-  const bool is_number = !host.empty() && host.find_first_not_of("0123456789.") == std::string::npos;
-  return same_http_name(host, "localhost") || host == "::1" || host == "[::1]" ||
-         (is_number && host.starts_with("127."));
-}
-
 std::optional<ApiError> check_access(const HttpRequest& request, const AccessRules& rules) {
   if (rules.loopback) {
     const std::string* const host = request.field("Host");

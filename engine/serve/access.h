@@ -23,7 +23,4 @@ struct AccessRules {
 /// - 415: a POST whose body is not application/json: what a page may send without asking first; or is compressed.
 std::optional<ApiError> check_access(const HttpRequest& request, const AccessRules& rules);
 
-/// Whether the host, an address or a name as the user wrote it, is this machine alone: localhost, 127.0.0.0/8, ::1.
-bool is_loopback(const std::string& host);
-
 }  // namespace paceline

@@ -81,6 +81,12 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+bool is_loopback(const std::string& host) {
+  const bool is_number = !host.empty() && host.find_first_not_of("0123456789.") == std::string::npos;
+  return same_http_name(host, "localhost") || host == "::1" || host == "[::1]" ||
+         (is_number && host.starts_with("127."));
+}
+
 std::string http_date(std::time_t time) {
   static constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   static constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",

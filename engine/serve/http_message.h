@@ -54,6 +54,9 @@ bool is_http_token(std::string_view text);
 /// Without spaces and tabs at both ends.
 std::string_view without_blanks(std::string_view text);
 
+/// Whether the host, an address or a name as the user wrote it, is this machine alone: localhost, 127.0.0.0/8, ::1.
+bool is_loopback(const std::string& host);
+
 /// "Sun, 06 Nov 1994 08:49:37 GMT", whatever the locale.
 std::string http_date(std::time_t time);
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/serve/access.h"
+#include "engine/serve/http_message.h"
 #include "experiments/analysis/statistics/statistics.h"
 #include "experiments/client/http_call.h"
 #include "experiments/client/server_metrics.h"
