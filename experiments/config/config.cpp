@@ -112,7 +112,7 @@ class ConflictFinder {
         knows_texts || std::ranges::any_of(all_, [](const auto& one) { return one.entry->replays; });
     if (knows_one_draw && config_.sampling.redraw && config_.measure.repetitions > 1)
       add("sampling.redraw", {"sampling.temperature", "speculation.proposer", "measure.repetitions"},
-          "proposer {} knows one draw of each request, but every repetition draws anew: use false",
+          "proposer {} knows one draw of each request, but every repetition draws anew: set sampling.redraw to false",
           speculation_.proposer);
     if (speculation_.drafts() && speculation_.rule == "greedy")
       add("speculation.verifier.rule", others,

@@ -149,8 +149,9 @@ TEST(Redraw, ProposersThatKnowOneDrawRefuseIt) {
   for (const char* const proposer :
        {R"("proposer": "oracle")", R"("proposer": "replay", "replay": {"file": "d.jsonl"})"}) {
     const std::string refused = complaints(proposer, {});
-    EXPECT_NE(refused.find("knows one draw of each request, but every repetition draws anew: use false"),
-              std::string::npos)
+    EXPECT_NE(
+        refused.find("knows one draw of each request, but every repetition draws anew: set sampling.redraw to false"),
+        std::string::npos)
         << refused;
     EXPECT_EQ(complaints(proposer, {"sampling.redraw=false"}), "");
     EXPECT_EQ(complaints(proposer, {"measure.repetitions=1"}), "");
