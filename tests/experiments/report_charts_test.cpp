@@ -129,6 +129,13 @@ TEST(ReportCharts, ALegendHasNoSeriesThatNoChartShows) {
   EXPECT_EQ(all_of(section, "</svg>([a-z]+ c=[0-9])<"), (std::vector<std::string>{"ngram c=8", "draft c=1"}));
 }
 
+TEST(ReportCharts, OutputsAreCalledTheSameWhereThatIsCertified) {
+  RunResult run = test::synthetic_run({.with_trouble = false});
+  EXPECT_TRUE(holds(section_of(report_of(run), "speedup"), "Outputs are the same at every k."));
+  run.cells.back().certificate.status = CertificateStatus::unverified;
+  EXPECT_FALSE(holds(section_of(report_of(run), "speedup"), "Outputs are the same"));
+}
+
 TEST(ReportCharts, TheAbscissaIsTheSweptNumberOfSpeculation) {
   RunResult run = test::synthetic_run({.with_trouble = false});
   std::erase_if(run.cells, [](const CellResult& c) {
