@@ -8,6 +8,7 @@
 #include "kernels/mix64.h"
 
 namespace paceline {
+
 BlockPool::BlockPool(const BlockPoolOptions& options) : options_(options), blocks_(size_t(options.num_blocks)) {
   PACELINE_CHECK(options.num_blocks >= 0 && options.block_size >= 1, "num_blocks {} block_size {}", options.num_blocks,
                  options.block_size);

@@ -95,6 +95,7 @@ RunCounters& RunCounters::operator+=(const RunCounters& more) {
 }
 
 const char* to_string(CellStatus status) { return std::array{"done", "failed", "skipped"}[size_t(status)]; }
+
 json json_number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 json json_number(const std::optional<double>& value) { return value ? json_number(*value) : json(nullptr); }
 

@@ -1,13 +1,13 @@
 #include "tests/support/recording_backend.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 
 #include "kernels/host_weight.h"
 
 namespace paceline::test {
+
 void* RecordingBackend::alloc(size_t bytes) { return std::calloc(std::max<size_t>(bytes, 1), 1); }
 void RecordingBackend::free(void* data) noexcept { std::free(data); }
 void RecordingBackend::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
