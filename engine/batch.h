@@ -16,9 +16,9 @@ namespace paceline {
 struct SeqRows {
   int32_t seq = 0;  // SeqState slot
   int32_t first_row = 0;
-  int32_t num_rows = 0;      // upper bound when deferred
-  int32_t num_drafts = 0;    // last rows that are drafts (upper bound when deferred); num_drafts + 1 logit rows
-  bool deferred = false;     // token, position, slot, kv_len are filled on the device from SeqState
+  int32_t num_rows = 0;
+  int32_t num_drafts = 0;    // last rows that are drafts; num_drafts + 1 logit rows
+  bool deferred = false;     // one row, whose token, position, slot and kv_len the rank fills in from SeqState
   bool wants_logits = true;  // false for a prefill chunk that does not reach the last known token
   /// Of nodes of a growing tree: position of its first level, and place of its first node.
   int32_t tree_begin = SeqSpan::kNoTree;
@@ -76,7 +76,7 @@ struct Batch {
     kv_len.push_back(at_position + 1);
   }
 
-  /// A row of no sequence, or one that the device fills in.
+  /// A row of no sequence, or one that the rank fills in.
   void add_blank_row(int32_t token_id = -1) {
     token.push_back(token_id);
     position.push_back(-1);

@@ -18,9 +18,8 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
     const Request& request = *scheduled.request;
     const Sequence& seq = request.seq;
     Proposal& proposal = proposals[i];
-    const int num_drafts = scheduled.deferred ? scheduled.max_drafts : proposal.draft.size();
-    PACELINE_CHECK(num_drafts <= scheduled.max_drafts, "request {}: {} drafts, pages for {}", seq.id, num_drafts,
-                   scheduled.max_drafts);
+    PACELINE_CHECK(proposal.draft.size() <= scheduled.max_drafts, "request {}: {} drafts, pages for {}", seq.id,
+                   proposal.draft.size(), scheduled.max_drafts);
     const auto check_token = [&](int32_t token, int position) {
       PACELINE_CHECK(token >= 0 && token < vocab_size,
                      "request {}: token {} at position {} is outside the vocabulary of {}", seq.id, token, position,
@@ -33,7 +32,7 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
       check_token(proposal.draft.token[size_t(node)], seq.length() + node);
     const size_t first_logit = batch.logit_row.size();
     if (scheduled.deferred) {
-      add_deferred_rows(batch, seq.slot, pool.pages(seq.id), scheduled.num_known + num_drafts, num_drafts);
+      add_deferred_row(batch, seq.slot, pool.pages(seq.id));
     } else {
       add_rows(batch, {.state = {.seq = seq.slot,
                                  .cached = request.launched,
@@ -53,7 +52,6 @@ BuiltBatch build_batch(const ScheduledStep& step, std::vector<Proposal> proposal
                               .first_logit = int(first_logit),
                               .known_rows = scheduled.num_known,
                               .request = seq.id,
-                              .deferred = scheduled.deferred,
                               .sampler = seq.params.sampler,
                               .proposal = std::move(proposal),
                               .plan = seq.plan,

@@ -51,13 +51,11 @@ void add_rows(Batch& batch, const NewRows& rows) {
     batch.parent[size_t(root + 1 + node)] = root + 1 + rows.drafts->parent[size_t(node)];
 }
 
-void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages, int num_rows, int num_drafts) {
-  const int first_row = batch.num_rows();
-  batch.seqs.push_back(
-      {.seq = seq, .first_row = first_row, .num_rows = num_rows, .num_drafts = num_drafts, .deferred = true});
+void add_deferred_row(Batch& batch, int32_t seq, std::span<const int32_t> pages) {
+  batch.logit_row.push_back(batch.num_rows());
+  batch.seqs.push_back({.seq = seq, .first_row = batch.num_rows(), .num_rows = 1, .deferred = true});
   batch.add_pages(pages);
-  for (int row = 0; row < num_rows; ++row) batch.add_blank_row();
-  for (int row = num_rows - num_drafts - 1; row < num_rows; ++row) batch.logit_row.push_back(first_row + row);
+  batch.add_blank_row();
   if (!batch.parent.empty()) complete_parents(batch);
 }
 

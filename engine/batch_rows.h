@@ -1,6 +1,6 @@
 #pragma once
-// The one place where rows come into a batch: of sequences whose tokens the host knows, of those whose newest tokens
-// lie in SeqState, and of no sequence.
+// The one place where rows come into a batch: of sequences whose tokens the host knows, of those whose newest token
+// lies in SeqState, and of no sequence.
 
 #include <cstdint>
 #include <span>
@@ -25,9 +25,8 @@ struct NewRows {
 /// state.length + i. Logits are wanted where the rows reach the last verified token: its own and those of the drafts.
 void add_rows(Batch& batch, const NewRows& rows);
 
-/// Appends num_rows rows which the device fills in from slot `seq` of SeqState, the last num_drafts of them with what
-/// is drafted there; with logit rows from the one before the drafts on.
-void add_deferred_rows(Batch& batch, int32_t seq, std::span<const int32_t> pages, int num_rows, int num_drafts);
+/// Appends a row of the newest token in slot `seq` of SeqState, which the rank fills in, and wants its logits.
+void add_deferred_row(Batch& batch, int32_t seq, std::span<const int32_t> pages);
 
 /// A node of a tree that grows behind the verified text, batch by batch.
 struct TreeRow {

@@ -80,9 +80,6 @@ Engine::Engine(const EngineOptions& options, Model& target, std::unique_ptr<Prop
                  "run_ahead {} with {} steps per sequence", options.run_ahead, options.scheduler.max_steps_per_seq);
   PACELINE_CHECK(options.scheduler.max_model_len <= target.max_model_len(), "max_model_len {} of {}",
                  options.scheduler.max_model_len, target.max_model_len());
-  if (proposer_ && proposer_->branches() && options.run_ahead > 0)
-    fail(ExitCode::usage, "engine.scheduler.run_ahead: found {}, expected 0 with drafts that branch (proposer {})",
-         options.run_ahead, proposer_->name());
   if (proposer_ && proposer_->branches() && !verifier_->takes_branches())
     fail(ExitCode::usage,
          "speculation.verifier.rule: \"{}\" judges chains alone, and proposer {} makes drafts that branch",
@@ -147,7 +144,7 @@ PhaseSeconds Engine::phases() const {
 
 bool Engine::launch_one() {
   const auto start = Clock::now();
-  const bool may_defer = options_.run_ahead > 0 && (!proposer_ || proposer_->side() == ProposerSide::device);
+  const bool may_defer = options_.run_ahead > 0 && !proposer_;
   const DraftShape shape = proposer_ && proposer_->branches() ? DraftShape::tree : DraftShape::chain;
   const ScheduledStep scheduled = scheduler_.next(proposer_ ? num_speculative_tokens_ : 0, may_defer, shape);
   if (scheduled.rows.empty()) return false;
@@ -180,8 +177,7 @@ bool Engine::launch_one() {
     const bool decode = rows.deferred || (!prefill && rows.wants_logits && rows.num_known == 1);
     (decode ? any_decode : any_prefill) = true;
     if (prefill) counters_.prompt_tokens_computed += rows.num_known;
-    if (num_drafts > 0 && !rows.deferred &&
-        request.launched / pool_.block_size() != (request.launched + num_drafts) / pool_.block_size())
+    if (num_drafts > 0 && request.launched / pool_.block_size() != (request.launched + num_drafts) / pool_.block_size())
       ++counters_.block_crossings;
     if (!rows.deferred && rows.wants_logits && rows.num_known > 1) prefilled.push_back(&request.seq);
     if (!rows.deferred) request.launched += rows.num_known;
@@ -224,7 +220,6 @@ void Engine::propose(const ScheduledStep& step, std::vector<Proposal>& proposals
     requests.push_back({.seq = &rows.request->seq,
                         .max_drafts = rows.max_drafts,
                         .max_depth = rows.max_depth,
-                        .deferred = rows.deferred,
                         .pages = pool_.pages(rows.request->seq.id)});
     row_of.push_back(i);
   }

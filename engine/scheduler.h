@@ -83,7 +83,7 @@ class Scheduler {
   void add(std::unique_ptr<Request> request);
 
   /// Rows for one step; empty when nothing can run now. `num_drafts`: drafts wanted per decoding sequence;
-  /// `may_defer`: sequences with an undecided step may be scheduled (device-side proposers).
+  /// `may_defer`: sequences with an undecided step may be scheduled. REQUIRES: not both.
   ScheduledStep next(int num_drafts, bool may_defer, DraftShape shape = DraftShape::chain);
 
   enum class PromptAfter : uint8_t { is_handed_on, ends };

@@ -24,17 +24,16 @@ struct DraftProbs {
 /// Drafts for a sequence that has `committed` verified tokens: a node of depth d is for position committed + d.
 struct Proposal {
   int committed = 0;  // verified tokens it was made for; it is refused unless there are as many
-  DraftTree draft;    // empty when deferred (then they lie in SeqState)
+  DraftTree draft;
   DraftProbs probs;
 };
 
 /// A sequence of whose known tokens only the last goes through the target's next step: one that decodes, and a prompt
-/// of which one token is left. `deferred`: its newest tokens are known to the device only.
+/// of which one token is left.
 struct DraftRequest {
   const Sequence* seq = nullptr;  // seq->key names the request in every run of its workload
   int max_drafts = 0;             // nodes, at most; 0 for a prompt, and where rows, pages or positions have run out
   int max_depth = 0;              // positions behind the verified text that they may reach; >= max_drafts for chains
-  bool deferred = false;
   std::span<const int32_t> pages = {};  // of the target's KV, for the verified text and max_drafts positions behind it
 };
 
@@ -48,9 +47,6 @@ struct Verdict {
   std::vector<TokenLogprobs> logprobs;  // of each of `token`, where the row wants them
 };
 
-/// host: needs collected verdicts, the engine waits for them; device: may be launched ahead of them.
-enum class ProposerSide : uint8_t { host, device };
-
 /// Of a cascade's stage: drafts of its own that were verified.
 struct StageStats {
   std::string name;
@@ -62,17 +58,16 @@ struct ProposerStats {
   std::vector<StageStats> stages = {};
 };
 
-/// Proposes drafts for sequences. One thread, the engine's. Drafts never change outputs, only speed.
+/// Proposes drafts for sequences. One thread, the engine's, which first waits for their verdicts. Drafts never change
+/// outputs, only speed.
 class Proposer {
  public:
   virtual ~Proposer() = default;
   virtual std::string_view name() const = 0;
-  virtual ProposerSide side() const = 0;
   /// Whether its drafts may branch.
   virtual bool branches() const { return false; }
 
-  /// Fills out[i] for requests[i] with max_drafts nodes or fewer, or none, where it has nothing to offer. With
-  /// `deferred` it must leave the drafts in the target's SeqState instead, in stream order.
+  /// Fills out[i] for requests[i] with max_drafts nodes or fewer, or none, where it has nothing to offer.
   virtual void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) = 0;
 
   /// These sequences' known tokens go through the target in the step about to be launched: a caching proposer feeds its
@@ -115,10 +110,10 @@ struct VerifyRow {
   int first_logit = 0;   // index in Batch::logit_row of its first logit row
   int known_rows = 1;    // rows of this sequence that held verified tokens
   int64_t request = 0;   // for messages
-  bool deferred = false;
   DrawParams sampler;
   Proposal proposal;
-  std::shared_ptr<const SamplingPlan> plan = nullptr;  // null: none. REQUIRES !deferred: it needs every token
+  std::shared_ptr<const SamplingPlan> plan =
+      nullptr;  // null: none. REQUIRES: the host knows every token before the row
   LogprobParams logprobs = {};
 };
 

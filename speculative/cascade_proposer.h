@@ -26,7 +26,6 @@ class CascadeProposer final : public Proposer {
   CascadeProposer(std::vector<std::unique_ptr<Proposer>> stages, double min_score);
 
   std::string_view name() const override { return "cascade"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override;
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void prefill(std::span<const Sequence* const> sequences) override;

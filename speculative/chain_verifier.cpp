@@ -24,23 +24,16 @@ void ChainVerifier::run(Step& step, Rank& rank) {
   SeqState& state = step.target->state();
   const size_t count = step.rows.size();
   step.windows.resize(count);
-  step.drafts.resize(count);
   step.results.resize(count);
   bool any_drafts = false, any_logprobs = false;
   LogitEdits edits;
   for (size_t i = 0; i < count; ++i) {
     const VerifyRow& wanted = step.rows[i];
     const SeqSlot& slot = state[step.slot(i)];
-    DraftTree& drafts = step.drafts[i];
-    if (wanted.deferred) {
-      const int count = std::min<int>(slot.num_drafts, step.batch->seqs[wanted.batch_seq].num_drafts);
-      drafts = DraftTree::chain({slot.draft.begin(), slot.draft.begin() + count});
-    } else {
-      PACELINE_CHECK(wanted.proposal.draft.empty() || wanted.proposal.committed == slot.length,
-                     "request {}: drafts made for {} verified tokens, it has {}", wanted.request,
-                     wanted.proposal.committed, slot.length);
-      drafts = wanted.proposal.draft;
-    }
+    const DraftTree& drafts = wanted.proposal.draft;
+    PACELINE_CHECK(drafts.empty() || wanted.proposal.committed == slot.length,
+                   "request {}: drafts made for {} verified tokens, it has {}", wanted.request,
+                   wanted.proposal.committed, slot.length);
     const bool is_chain = drafts.is_chain();
     PACELINE_CHECK(is_chain || takes_branches(), "request {}: rule {} takes no drafts that branch", wanted.request,
                    rule_name());
@@ -59,9 +52,8 @@ void ChainVerifier::run(Step& step, Rank& rank) {
                        .token_cell = step.slot(i)};
     any_logprobs = any_logprobs || wanted.logprobs.any();
     if (!wanted.plan) continue;
-    PACELINE_CHECK(!wanted.deferred && wanted.plan->length() == slot.length,
-                   "request {}: a sampling plan that knows {} of {} tokens", wanted.request, wanted.plan->length(),
-                   slot.length);
+    PACELINE_CHECK(wanted.plan->length() == slot.length, "request {}: a sampling plan that knows {} of {} tokens",
+                   wanted.request, wanted.plan->length(), slot.length);
     wanted.plan->add_window(drafts, wanted.first_logit, edits);
   }
   if (count == 0) return;
@@ -93,7 +85,7 @@ void ChainVerifier::keep_raw_rows(Step& step, const Logits& logits, Backend& bac
   for (size_t i = 0; i < step.rows.size(); ++i) {
     const VerifyRow& row = step.rows[i];
     if (!row.logprobs.any() || row.logprobs.of != LogprobsOf::raw || !row.plan) continue;
-    const MatView window = logits.rows.row_range(row.first_logit, step.drafts[i].size() + 1);
+    const MatView window = logits.rows.row_range(row.first_logit, row.proposal.draft.size() + 1);
     step.raw_rows[i] = download_rows(backend, window, logits.vocab_size);
   }
 }
@@ -124,7 +116,7 @@ void ChainVerifier::make_verdicts(Step& step) {
   for (size_t i = 0; i < step.rows.size(); ++i) {
     Verdict& verdict = step.verdicts[i];
     const AcceptResult& result = step.results[i];
-    const DraftTree& drafts = step.drafts[i];
+    const DraftTree& drafts = step.rows[i].proposal.draft;
     verdict.num_drafts = drafts.size();
     verdict.depth = drafts.depth();
     verdict.numerical_error = result.numerical_error;

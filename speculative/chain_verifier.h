@@ -26,8 +26,7 @@ class ChainVerifier final : public Verifier {
     std::shared_ptr<const Batch> batch;
     Model* target = nullptr;
     std::vector<VerifyRow> rows;
-    std::vector<AcceptRow> windows;  // of each of `rows`; their drafts
-    std::vector<DraftTree> drafts;
+    std::vector<AcceptRow> windows;  // of each of `rows`
     std::vector<AcceptResult> results;
     std::vector<std::vector<float>> raw_rows;  // of each of `rows` that wants them, those of its window, or empty
     uint64_t draw = 0;                         // number of the accept call; 0: the backend completes such calls at once

@@ -294,7 +294,7 @@ void DraftProposer::next_pass(const std::vector<Active>& active, int index) {
   auto batch = new_batch();
   for (const Active& seq : active) {
     if (seq.draft_len <= index) continue;
-    add_deferred_rows(*batch, seq.seq->slot, pool_.pages(seq.seq->id), 1, 0);
+    add_deferred_row(*batch, seq.seq->slot, pool_.pages(seq.seq->id));
   }
   batch->digest = digest_of(batch->expected);
   model_.launch(batch);

@@ -59,7 +59,6 @@ class DraftProposer final : public Proposer {
   DraftProposer(Model& model, const DraftOptions& options);
   ~DraftProposer() override;
   std::string_view name() const override { return "draft"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return options_.branches(); }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void prefill(std::span<const Sequence* const> sequences) override;

@@ -44,7 +44,6 @@ class Eagle3Proposer final : public Proposer {
   ~Eagle3Proposer() override;
 
   std::string_view name() const override { return "eagle3"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return options_.width > 1; }
   bool uses_target_pages() const override { return true; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;

@@ -56,7 +56,6 @@ class NgramProposer final : public Proposer {
   explicit NgramProposer(const NgramOptions& options, std::shared_ptr<const NgramCorpus> corpus = nullptr)
       : options_(effective(options)), corpus_(std::move(corpus)) {}
   std::string_view name() const override { return "ngram"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return options_.match == NgramMatch::tree; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void end(const Sequence&) override {}

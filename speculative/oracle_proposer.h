@@ -38,7 +38,6 @@ class OracleProposer final : public Proposer {
       : drafts_(drafts), vocab_size_(vocab_size), texts_(std::move(texts)) {}
 
   std::string_view name() const override { return drafts_ == OracleDrafts::right ? "oracle" : "reject_all"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void end(const Sequence& seq) override { texts_->learn(seq); }
   void preempt(SeqId) override {}

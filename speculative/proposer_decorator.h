@@ -14,7 +14,6 @@ class ProposerDecorator : public Proposer {
  public:
   explicit ProposerDecorator(std::unique_ptr<Proposer> inner) : inner_(std::move(inner)) {}
   std::string_view name() const override { return inner_->name(); }
-  ProposerSide side() const override { return inner_->side(); }
   bool branches() const override { return inner_->branches(); }
   bool uses_target_pages() const override { return inner_->uses_target_pages(); }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {

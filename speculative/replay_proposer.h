@@ -19,7 +19,6 @@ class ReplayProposer final : public Proposer {
   ReplayProposer(DraftRecord record, std::filesystem::path file);
 
   std::string_view name() const override { return "replay"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return branches_; }
   /// Throws Error(usage) for a request whose prompt is another one.
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;

@@ -34,7 +34,6 @@ class SuffixProposer final : public Proposer {
   SuffixProposer(const SuffixOptions& options, std::shared_ptr<SuffixTree> answers);
 
   std::string_view name() const override { return "suffix"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return options_.branches; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void prefill(std::span<const Sequence* const> sequences) override;

@@ -228,19 +228,12 @@ RankModel::Rows RankModel::make_rows(const Batch& batch) {
     const SeqRows& seq = batch.seqs[i];
     if (!seq.deferred) continue;
     const SeqSlot& state = state_[seq.seq];
-    const int num_known = state.length - state.cached;
-    for (int row = 0; row < seq.num_rows; ++row) {
-      const size_t at = size_t(seq.first_row + row);
-      const int draft = row - num_known;
-      const bool used = draft < std::min(state.num_drafts, seq.num_drafts);
-      const int position = used ? state.cached + row : -1;
-      token_[at] = !used ? -1 : draft < 0 ? state.token_at(position) : state.draft[size_t(draft)];
-      position_[at] = position;
-      kv_len_[at] = position + 1;
-      slot_[at] =
-          used ? kv_slot(std::span(batch.block).subspan(size_t(batch.block_begin[i])), options_.block_size, position)
-               : -1;
-    }
+    const auto row = size_t(seq.first_row);
+    const auto pages = std::span(batch.block).subspan(size_t(batch.block_begin[i]));
+    position_[row] = state.length - 1;
+    token_[row] = state.token_at(position_[row]);
+    kv_len_[row] = state.length;
+    slot_[row] = kv_slot(pages, options_.block_size, position_[row]);
   }
   rows.token = token_;
   rows.position = position_;

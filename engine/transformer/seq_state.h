@@ -18,10 +18,8 @@ struct SeqSlot {
   uint64_t since = 0;  // steps behind this one are the sequence's
   int32_t length = 0;
   int32_t cached = 0;
-  int32_t num_drafts = 0;
-  uint64_t paths = 0;                         // SeqCommit::paths
-  std::array<int32_t, kMaxDraftLen> draft{};  // [num_drafts], proposed for positions length, length + 1, …
-  std::array<int32_t, kRing> ring{};          // token of position p at p % kRing
+  uint64_t paths = 0;                 // SeqCommit::paths
+  std::array<int32_t, kRing> ring{};  // token of position p at p % kRing
 
   int32_t token_at(int position) const { return ring[size_t(position % kRing)]; }
   void put_token(int position, int32_t token) { ring[size_t(position % kRing)] = token; }
@@ -45,7 +43,6 @@ class SeqState {
     mine.step = mine.since = step;
     mine.length = state.length;
     mine.cached = state.cached;
-    mine.num_drafts = 0;
     mine.paths = state.paths;
     mine.put_token(state.length - 1, state.last_token);
   }
@@ -63,7 +60,6 @@ class SeqState {
     mine.step = decision.step;
     mine.cached += decision.kept_rows;
     mine.length += decision.num_emitted;
-    mine.num_drafts = 0;
     mine.paths = mix_path(mine.paths, decision.path);
     mine.put_token(mine.length - 1, decision.next);
   }
@@ -85,7 +81,6 @@ class SeqState {
     for (int i = 0; i < num_accepted; ++i) mine.put_token(mine.length + i, drafts[i]);
     mine.put_token(mine.length + num_accepted, next);
     mine.length += num_accepted + 1;
-    mine.num_drafts = 0;
     mine.paths = mix_path(mine.paths, path);
   }
 

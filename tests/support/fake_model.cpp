@@ -134,7 +134,8 @@ void FakeModel::forward(const Batch& batch) {
     }
     PACELINE_CHECK(++uses[size_t(seq.seq)] == 1, "slot {} is twice in step {}", seq.seq, batch.step);
     const SeqSlot& state = state_[seq.seq];
-    const int first = seq.deferred ? state.cached : batch.position[size_t(seq.first_row)];
+    PACELINE_CHECK(!seq.deferred || seq.num_rows == 1, "{} deferred rows", seq.num_rows);
+    const int first = seq.deferred ? state.length - 1 : batch.position[size_t(seq.first_row)];
     const auto cell_of = [&](int position) -> Cell& {
       const size_t page = size_t(batch.block_begin[i] + position / options_.block_size);
       const size_t end = i + 1 < batch.seqs.size() ? size_t(batch.block_begin[i + 1]) : batch.block.size();
@@ -151,32 +152,26 @@ void FakeModel::forward(const Batch& batch) {
     const uint64_t verified = history;
     std::vector<uint64_t> behind(size_t(seq.num_rows));  // the history that ends with each row
     std::vector<int> position_of;
-    const int num_known = seq.deferred ? state.length - state.cached : seq.num_rows - seq.num_drafts;
-    const int num_used = seq.deferred ? num_known + std::min(state.num_drafts, seq.num_drafts) : seq.num_rows;
+    const int num_known = seq.num_rows - seq.num_drafts;
     for (int row = 0; row < seq.num_rows; ++row) {
       const size_t at = size_t(seq.first_row + row);
       const bool wanted = next_logit < batch.logit_row.size() && size_t(batch.logit_row[next_logit]) == at;
-      if (row < num_used) {
-        const int above = batch.parent.empty() ? row - 1 : batch.parent[at] < 0 ? -1 : batch.parent[at] - seq.first_row;
-        PACELINE_CHECK(above < row && above >= (row < num_known ? row - 1 : num_known - 1), "step {} row {} follows {}",
-                       batch.step, at, above);
-        const int position = above < 0 ? first : position_of[size_t(above)] + 1;
-        position_of.push_back(position);
-        const int draft = row - num_known;
-        const int32_t token = !seq.deferred ? batch.token[at]
-                              : draft < 0   ? state.token_at(first + row)
-                                            : state.draft[size_t(draft)];
-        Cell& cell = cell_of(first + row);
-        if (!seq.deferred)
-          PACELINE_CHECK(batch.position[at] == position && batch.kv_len[at] == position + 1 &&
-                             &kv_.at(size_t(batch.slot[at])) == &cell,
-                         "step {} row {}", batch.step, at);
-        cell = {position, token};
-        history = behind[size_t(row)] = extend(above < 0 ? verified : behind[size_t(above)], token);
-        if (wanted) {
-          for (int32_t id = 0; id < options_.vocab_size; ++id)
-            logits_.rows.f32_row(int64_t(next_logit))[id] = logit(history, id);
-        }
+      const int above = batch.parent.empty() ? row - 1 : batch.parent[at] < 0 ? -1 : batch.parent[at] - seq.first_row;
+      PACELINE_CHECK(above < row && above >= (row < num_known ? row - 1 : num_known - 1), "step {} row {} follows {}",
+                     batch.step, at, above);
+      const int position = above < 0 ? first : position_of[size_t(above)] + 1;
+      position_of.push_back(position);
+      const int32_t token = seq.deferred ? state.token_at(first) : batch.token[at];
+      Cell& cell = cell_of(first + row);
+      if (!seq.deferred)
+        PACELINE_CHECK(batch.position[at] == position && batch.kv_len[at] == position + 1 &&
+                           &kv_.at(size_t(batch.slot[at])) == &cell,
+                       "step {} row {}", batch.step, at);
+      cell = {position, token};
+      history = behind[size_t(row)] = extend(above < 0 ? verified : behind[size_t(above)], token);
+      if (wanted) {
+        for (int32_t id = 0; id < options_.vocab_size; ++id)
+          logits_.rows.f32_row(int64_t(next_logit))[id] = logit(history, id);
       }
       if (wanted) ++next_logit;
     }
@@ -230,27 +225,10 @@ void FakeProposer::propose(std::span<const DraftRequest> requests, std::span<Pro
     const Sequence& seq = *request.seq;
     longest_asked = std::max(longest_asked, request.max_drafts);
     keys[seq.id] = seq.key;
-    if (!request.deferred) {
-      out[i] = {.committed = seq.length(),
-                .draft = options_.trees ? tree(seq.id, seq.tokens, request.max_drafts, request.max_depth)
-                                        : DraftTree::chain(drafts(seq.id, seq.tokens, request.max_drafts)),
-                .probs = {}};
-      continue;
-    }
-    ++num_deferred;
-    out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
-    // In stream order: by then the newest tokens lie in SeqState. The text is greedy, so its length tells it all.
-    model_.post([this, id = seq.id, slot = seq.slot, tokens = seq.tokens, max_len = request.max_drafts](Rank&) {
-      SeqSlot& state = model_.state()[slot];
-      std::vector<int32_t> text = tokens;
-      if (state.length > int(text.size())) {
-        const auto more = model_.greedy_text(text, state.length - int(text.size()));
-        text.insert(text.end(), more.begin(), more.end());
-      }
-      const auto made = drafts(id, text, max_len);
-      state.num_drafts = int32_t(made.size());
-      std::copy(made.begin(), made.end(), state.draft.begin());
-    });
+    out[i] = {.committed = seq.length(),
+              .draft = options_.trees ? tree(seq.id, seq.tokens, request.max_drafts, request.max_depth)
+                                      : DraftTree::chain(drafts(seq.id, seq.tokens, request.max_drafts)),
+              .probs = {}};
   }
 }
 

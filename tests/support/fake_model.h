@@ -87,14 +87,12 @@ class FakeModel final : public Model {
 class FakeProposer final : public Proposer {
  public:
   struct Options {
-    ProposerSide side = ProposerSide::host;
     int wrong_per_mille = 250;
     int silent_per_mille = 100;  // proposals cut to nothing
     bool trees = false;          // with wrong siblings beside the text
   };
   FakeProposer(FakeModel& model, const Options& options) : model_(model), options_(options) {}
   std::string_view name() const override { return "fake"; }
-  ProposerSide side() const override { return options_.side; }
   bool branches() const override { return options_.trees; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override;
   void end(const Sequence& seq) override { ended.push_back(seq.id); }
@@ -107,7 +105,6 @@ class FakeProposer final : public Proposer {
   std::vector<SeqId> ended, preempted;
   std::map<SeqId, int64_t> keys;  // of requests that drafts were asked for
   int64_t num_observed = 0;       // drafts with a verdict
-  int num_deferred = 0;
   int longest_asked = 0;
 
  private:

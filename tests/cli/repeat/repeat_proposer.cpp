@@ -15,7 +15,6 @@ class RepeatProposer final : public Proposer {
  public:
   explicit RepeatProposer(const RepeatOptions& options) : options_(options) {}
   std::string_view name() const override { return "repeat"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     for (size_t i = 0; i < requests.size(); ++i) {
       const Sequence& seq = *requests[i].seq;

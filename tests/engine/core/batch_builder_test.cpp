@@ -78,18 +78,20 @@ TEST(BatchBuilder, PromptChunkDecodeAndDrafts) {
   EXPECT_EQ(batch.digest, digest_of(batch.expected));
 }
 
-TEST(BatchBuilder, DeferredRowsAreBlank) {
+TEST(BatchBuilder, ADeferredRowIsBlank) {
   Case c;
-  c.add(1, {10, 11, 12}, 3, {.num_known = 1, .max_drafts = 2, .deferred = true});
+  c.add(2, {20, 21}, 0, {.num_known = 2});
+  c.add(1, {10, 11, 12}, 3, {.num_known = 1, .deferred = true});
   const BuiltBatch built = c.build();
-  EXPECT_EQ(built.batch->token, (std::vector<int32_t>{-1, -1, -1}));
-  EXPECT_EQ(built.batch->kv_len, (std::vector<int32_t>{0, 0, 0}));
-  EXPECT_EQ(built.batch->slot, (std::vector<int32_t>{-1, -1, -1}));
-  EXPECT_EQ(built.batch->logit_row, (std::vector<int32_t>{0, 1, 2}));
-  EXPECT_TRUE(built.batch->seqs[0].deferred);
-  EXPECT_EQ(built.batch->seqs[0].num_drafts, 2);
-  EXPECT_TRUE(built.batch->expected.empty());
-  EXPECT_TRUE(built.verify[0].deferred);
+  EXPECT_EQ(built.batch->token, (std::vector<int32_t>{20, 21, -1}));
+  EXPECT_EQ(built.batch->kv_len, (std::vector<int32_t>{1, 2, 0}));
+  EXPECT_EQ(built.batch->slot.back(), -1);
+  EXPECT_EQ(built.batch->logit_row, (std::vector<int32_t>{1, 2}));
+  EXPECT_TRUE(built.batch->seqs[1].deferred);
+  EXPECT_EQ(built.batch->seqs[1].first_row, 2);
+  EXPECT_EQ(built.batch->seqs[1].num_rows, 1);
+  EXPECT_EQ(built.batch->expected.size(), 1u);  // of the other
+  EXPECT_EQ(built.verify[1].first_logit, 1);
 }
 
 TEST(BatchBuilder, PaddingRowsBelongToNoSequence) {

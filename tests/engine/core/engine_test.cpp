@@ -120,7 +120,7 @@ TEST(EngineErrors, NumericalErrorEndsOneRequest) {
       options.draft_len = draft_len;
       options.run_ahead = run_ahead;
       options.caching = PrefixCaching::on;
-      options.proposer = FakeProposer::Options{.side = run_ahead ? ProposerSide::device : ProposerSide::host};
+      if (draft_len > 0) options.proposer = FakeProposer::Options{};
       FakeRig rig(options);
       std::vector<int32_t> bad = some_prompt(9, 5, 22);
       bad[6] = 22;
@@ -189,7 +189,6 @@ class BadProposer : public Proposer {
  public:
   explicit BadProposer(Proposal proposal) : proposal_(std::move(proposal)) {}
   std::string_view name() const override { return "bad"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     for (size_t i = 0; i < out.size(); ++i) {
       out[i] = proposal_;
@@ -268,7 +267,7 @@ TEST(EngineCancel, InEveryPhase) {
         options.budget = 8;  // prompts of 20 take three steps
         options.max_num_seqs = 3;
         options.caching = PrefixCaching::on;
-        options.proposer = FakeProposer::Options{.side = run_ahead ? ProposerSide::device : ProposerSide::host};
+        if (run_ahead == 0) options.proposer = FakeProposer::Options{};
         FakeRig rig(options);
         std::vector<SeqId> ids;
         for (int i = 0; i < 6; ++i) ids.push_back(rig.submit(some_prompt(20, i % 2), greedy_params(15)));
@@ -308,7 +307,7 @@ TEST(EngineCancel, RandomCancelsLeaveTheOthersAlone) {
     options.micro_batches = options.run_ahead ? 1 : 1 + int(random() % 3);
     options.budget = 6 + int(random() % 20);
     options.caching = round % 2 ? PrefixCaching::on : PrefixCaching::off;
-    options.proposer = FakeProposer::Options{.side = random() % 2 ? ProposerSide::device : ProposerSide::host};
+    if (random() % 2) options.proposer = FakeProposer::Options{};
     FakeRig rig(options);
     std::vector<SeqId> live;
     int submitted = 0;
@@ -409,7 +408,6 @@ class LastProposer final : public Proposer {
   explicit LastProposer(Ends& ends) : ends_(ends) {}
   ~LastProposer() override { ends_.verifier_outlived = ends_.verifier_lives; }
   std::string_view name() const override { return "last"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest>, std::span<Proposal>) override {}
   void end(const Sequence&) override {}
   void preempt(SeqId) override {}

@@ -85,10 +85,9 @@ std::vector<int32_t> plain_text(const FakeModel& model, const std::vector<int32_
 /// Chains or trees about the right text; drafts past its end, too, such as behind a token that min_tokens forbids.
 class PlannedProposer final : public Proposer {
  public:
-  PlannedProposer(std::vector<std::vector<int32_t>> answers, ProposerSide side, bool trees, int64_t& num_offered)
-      : answers_(std::move(answers)), side_(side), trees_(trees), num_offered_(num_offered) {}
+  PlannedProposer(std::vector<std::vector<int32_t>> answers, bool trees, int64_t& num_offered)
+      : answers_(std::move(answers)), trees_(trees), num_offered_(num_offered) {}
   std::string_view name() const override { return "planned"; }
-  ProposerSide side() const override { return side_; }
   bool branches() const override { return trees_; }
   void end(const Sequence&) override {}
   void preempt(SeqId) override {}
@@ -96,7 +95,7 @@ class PlannedProposer final : public Proposer {
     for (size_t i = 0; i < requests.size(); ++i) {
       const Sequence& seq = *requests[i].seq;
       out[i] = {.committed = seq.length(), .draft = {}, .probs = {}};
-      if (!requests[i].deferred) grow(seq, requests[i], out[i].draft);
+      grow(seq, requests[i], out[i].draft);
       num_offered_ += out[i].draft.size();
     }
   }
@@ -123,7 +122,6 @@ class PlannedProposer final : public Proposer {
   }
 
   const std::vector<std::vector<int32_t>> answers_;
-  const ProposerSide side_;
   const bool trees_;
   int64_t& num_offered_;
 };
@@ -164,7 +162,7 @@ struct PlanTotal {
   int64_t hits = 0, num_changed = 0;
 };
 
-void run_plans(FakeRigOptions options, Option option, ProposerSide side, bool trees, PlanTotal& total) {
+void run_plans(FakeRigOptions options, Option option, bool trees, PlanTotal& total) {
   options.model.vocab_size = kVocab;
   options.model.eos = {kEos};
   const FakeModel model(options.model);
@@ -181,16 +179,14 @@ void run_plans(FakeRigOptions options, Option option, ProposerSide side, bool tr
   int64_t num_offered = 0;
   options.make_proposer = [&]() -> std::unique_ptr<Proposer> {
     if (options.draft_len == 0) return nullptr;
-    return std::make_unique<PlannedProposer>(answers, side, trees, num_offered);
+    return std::make_unique<PlannedProposer>(answers, trees, num_offered);
   };
   FakeRig rig(options);
   for (size_t i = 0; i < all.size(); ++i) rig.submit_expecting(answers[i], prompts[i], all[i]);
   rig.run();
   rig.expect_all_texts();
   const EngineCounters& c = rig.engine->counters();
-  if (options.run_ahead == 0) {
-    EXPECT_EQ(c.drafted, num_offered) << "a draft that is forbidden is refused, not cut";
-  }
+  EXPECT_EQ(c.drafted, num_offered) << "a draft that is forbidden is refused, not cut";
   total.counters.accepted += c.accepted;
   total.counters.drafted += c.drafted;
   total.counters.preemptions += c.preemptions;
@@ -208,7 +204,7 @@ TEST_P(PlanEngine, TextsAreThoseOfOneTokenAtATime) {
       for (const bool trees : {false, true})
         for (const auto& [run_ahead, micro_batches] : {std::pair{0, 1}, {1, 1}, {0, 2}, {0, 3}})
           for (const bool tight : {false, true}) {
-            if (trees && (draft_len < 5 || run_ahead > 0)) continue;
+            if (trees && draft_len < 5) continue;
             FakeRigOptions options;
             options.rule = rule;
             options.draft_len = draft_len;
@@ -220,7 +216,7 @@ TEST_P(PlanEngine, TextsAreThoseOfOneTokenAtATime) {
             options.model.num_host_blocks = tight && micro_batches != 2 ? 40 : 0;
             SCOPED_TRACE(fmt::format("rule {} k {} trees {} run_ahead {} micro {} tight {}", int(rule), draft_len,
                                      trees, run_ahead, micro_batches, tight));
-            run_plans(options, GetParam(), run_ahead ? ProposerSide::device : ProposerSide::host, trees, total);
+            run_plans(options, GetParam(), trees, total);
           }
   EXPECT_GT(total.num_changed, 300) << "plans that change nothing show nothing";
   EXPECT_GT(total.counters.accepted, 3000);
@@ -273,7 +269,7 @@ TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
     for (const int draft_len : {0, 6})
       for (const bool trees : {false, true})
         for (const auto& [run_ahead, micro_batches] : {std::pair{0, 1}, {1, 1}, {0, 2}}) {
-          if (trees && (draft_len == 0 || run_ahead > 0)) continue;
+          if (trees && draft_len == 0) continue;
           FakeRigOptions options;
           options.rule = rule;
           options.draft_len = draft_len;
@@ -294,10 +290,9 @@ TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
             wanted.push_back(wanted_logprobs(model, prompts.back(), all.back(), answers.back()));
           }
           int64_t num_offered = 0;
-          const ProposerSide side = run_ahead ? ProposerSide::device : ProposerSide::host;
           options.make_proposer = [&]() -> std::unique_ptr<Proposer> {
             if (draft_len == 0) return nullptr;
-            return std::make_unique<PlannedProposer>(answers, side, trees, num_offered);
+            return std::make_unique<PlannedProposer>(answers, trees, num_offered);
           };
           FakeRig rig(options);
           for (size_t i = 0; i < all.size(); ++i) rig.submit_expecting(answers[i], prompts[i], all[i]);

@@ -96,13 +96,20 @@ TEST(TreeEngine, DepthEndsWithTheTextAndNodesDoNot) {
   EXPECT_GT(most_drafts_at_the_end, 0);
 }
 
-TEST(TreeEngine, RunningAheadIsRefused) {
-  FakeRigOptions options;
-  options.draft_len = 4;
-  options.run_ahead = 1;
-  options.proposer = FakeProposer::Options{.trees = true};
-  expect_error(ExitCode::usage, {"run_ahead: found 1, expected 0 with drafts that branch (proposer fake)"},
-               [&] { FakeRig rig(options); });
+// Drafts are made for collected verdicts: with a proposer nothing runs ahead.
+TEST(TreeEngine, ProposersAreNotRunAheadOf) {
+  for (const bool trees : {false, true}) {
+    FakeRigOptions options;
+    options.draft_len = 4;
+    options.run_ahead = 1;
+    options.proposer = FakeProposer::Options{.trees = trees};
+    FakeRig rig(options);
+    for (int i = 0; i < 3; ++i) rig.submit(some_prompt(5, i), greedy_params(20));
+    rig.run();
+    rig.expect_all_texts();
+    EXPECT_EQ(rig.model.max_pending(), 1);
+    EXPECT_GT(rig.engine->counters().accepted, 10);
+  }
 }
 
 }  // namespace

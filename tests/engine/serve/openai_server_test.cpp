@@ -304,7 +304,6 @@ class HookedProposer final : public Proposer {
  public:
   explicit HookedProposer(std::function<void()> hook) : hook_(std::move(hook)) {}
   std::string_view name() const override { return "hooked"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest>, std::span<Proposal>) override { hook_(); }
   void end(const Sequence&) override {}
   void preempt(SeqId) override {}

@@ -1,5 +1,6 @@
 // One row, one result: the logits of a position have the same bits however the position is computed.
 
+#include "engine/batch_rows.h"
 #include "engine/comm/nccl_comm.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "model_rig.h"
@@ -213,8 +214,8 @@ TEST_P(Bitwise, AfterRejectedDrafts) {
   }
 }
 
-// Deferred rows: tokens and drafts come from SeqState, which the deciding rank shares with the others.
-TEST_P(Bitwise, DeferredRows) {
+// The token of a deferred row comes from SeqState, which the deciding rank shares with the others.
+TEST_P(Bitwise, DeferredRow) {
   std::vector<std::pair<int, int>> all = GetParam().ranks;
   all.insert(all.begin(), {1, 1});
   for (const auto& [tp, pp] : all) {
@@ -228,25 +229,14 @@ TEST_P(Bitwise, DeferredRows) {
     constexpr int kCached = 19;
     const std::vector<int32_t> prompt(tokens.begin(), tokens.begin() + kCached);
     rig.run({{prompt, pages, 0, kCached}});
-    rig.model().post([&](Rank&) {  // as a verifier and a device-side proposer leave it
-      SeqState& state = rig.model().state();
-      state.accept(0, kCached, nullptr, 0, tokens[kCached], rig.next_step());
-      state[0].num_drafts = 2;
-      state[0].draft[0] = tokens[kCached + 1];
-      state[0].draft[1] = tokens[kCached + 2];
+    rig.model().post([&](Rank&) {  // as a verifier leaves it
+      rig.model().state().accept(0, kCached, nullptr, 0, tokens[kCached], rig.next_step());
     });
     auto batch = std::make_shared<Batch>();
     batch->step = rig.next_step() + 10;
-    batch->seqs.push_back(
-        {.seq = 0, .first_row = 0, .num_rows = 5, .num_drafts = 4, .deferred = true});  // room for more drafts
-    for (int row = 0; row < 5; ++row) {
-      batch->add_blank_row();
-      batch->logit_row.push_back(row);
-    }
-    batch->add_pages(pages);
-    auto logits = rig.launch(batch);
-    ASSERT_EQ(logits.size(), size_t(5 * vocab));
-    logits.resize(size_t(3 * vocab));
+    add_deferred_row(*batch, 0, pages);
+    const auto logits = rig.launch(batch);
+    ASSERT_EQ(logits.size(), size_t(vocab));
     EXPECT_EQ(first_difference(reference(), kCached, logits, vocab), -1) << "tp " << tp << " pp " << pp;
   }
 }

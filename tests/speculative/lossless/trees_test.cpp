@@ -21,7 +21,6 @@ class BranchingProposer final : public Proposer {
       : requests_(requests), vocab_size_(vocab_size) {}
 
   std::string_view name() const override { return "branching"; }
-  ProposerSide side() const override { return ProposerSide::host; }
   bool branches() const override { return true; }
   void end(const Sequence&) override {}
   void preempt(SeqId) override {}

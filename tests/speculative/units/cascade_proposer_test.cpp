@@ -24,7 +24,6 @@ class Stage final : public Proposer {
       : name_(std::move(name)), token_(token), score_(score), drafts_for_(std::move(drafts_for)), heard_(heard) {}
 
   std::string_view name() const override { return name_; }
-  ProposerSide side() const override { return ProposerSide::host; }
   void propose(std::span<const DraftRequest> requests, std::span<Proposal> out) override {
     heard_.asked.emplace_back();
     for (size_t i = 0; i < requests.size(); ++i) {

@@ -46,7 +46,6 @@ struct Window {
                   .first_logit = 0,
                   .known_rows = int(kPrompt.size()),
                   .request = 8,
-                  .deferred = false,
                   .sampler = sampler,
                   .proposal = {}};
     row.proposal = {.committed = committed, .draft = DraftTree::chain(drafts), .probs = {}};
@@ -74,7 +73,6 @@ TEST(ChainVerifier, GreedyKeepsTheRightPrefix) {
     EXPECT_EQ(slot.length, slot.cached + 1);
     EXPECT_EQ(slot.token_at(slot.length - 1), window.text[size_t(right)]);
     EXPECT_EQ(slot.step, window.step);
-    EXPECT_EQ(slot.num_drafts, 0);
   }
   const Verdict plain = window.verdict({});
   EXPECT_EQ(plain.token, std::vector<int32_t>{window.text[0]});

@@ -134,7 +134,6 @@ TEST(Ngram, ProposesForEverySequence) {
   EXPECT_EQ(out[0].probs.kind, DraftProbKind::point_mass);
   EXPECT_EQ(out[1].committed, 3);
   EXPECT_TRUE(out[1].draft.token.empty());
-  EXPECT_EQ(proposer.side(), ProposerSide::host);
 }
 
 /// Token i is the letter 'a' + i; what follows the prompt matches.
