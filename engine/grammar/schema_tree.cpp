@@ -14,6 +14,7 @@
 #include "engine/util/percent.h"
 #include "engine/util/printable.h"
 #include "engine/util/suggest.h"
+#include "engine/util/utf8_chars.h"
 
 namespace paceline {
 namespace {

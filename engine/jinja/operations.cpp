@@ -7,6 +7,7 @@
 #include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
+#include "engine/util/utf8_chars.h"
 
 namespace paceline::jinja {
 

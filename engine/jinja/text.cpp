@@ -4,6 +4,7 @@
 
 #include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
+#include "engine/util/utf8_chars.h"
 
 namespace paceline::jinja {
 
@@ -67,8 +68,7 @@ std::string_view strip(std::string_view text, Side side, std::optional<std::stri
     text.remove_prefix(size);
   }
   while (side != Side::left && !text.empty()) {
-    size_t pos = text.size() - 1;
-    while (pos > 0 && (static_cast<unsigned char>(text[pos]) & 0xC0) == 0x80) --pos;
+    const size_t pos = utf8_begin(text, text.size() - 1);
     if (!strips(text.substr(pos))) break;
     text = text.substr(0, pos);
   }

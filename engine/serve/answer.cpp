@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/text/utf8.h"
+#include "engine/util/utf8_chars.h"
 
 namespace paceline {
 namespace {
@@ -258,7 +259,7 @@ Json Answer::take_logprobs(Choice& choice) const {
   Json offsets = Json::array(), values = Json::array(), tokens = Json::array(), tops = Json::array();
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::string shown = is_text(ids[i]) ? text(ids[i]) : std::string(tokenizer_->token_bytes(ids[i]));
-    const bool goes_on = !shown.empty() && utf8_length(shown.substr(0, 1)) == 0 && choice.text_offset > 0;
+    const bool goes_on = !shown.empty() && is_utf8_continuation(shown.front()) && choice.text_offset > 0;
     offsets.push_back(choice.text_offset - goes_on);
     choice.text_offset += int64_t(utf8_length(shown));
     const std::string token = name(ids[i]);

@@ -10,6 +10,7 @@
 #include "engine/text/utf8.h"
 #include "engine/text/word_scanner.h"
 #include "engine/util/json_io.h"
+#include "engine/util/utf8_chars.h"
 #include "kernels/error.h"
 
 namespace paceline {

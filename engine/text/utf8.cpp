@@ -90,12 +90,6 @@ void utf8_append(std::string& out, char32_t code) {
   }
 }
 
-size_t utf8_length(std::string_view text) {
-  size_t num_chars = 0;
-  for (const char c : text) num_chars += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  return num_chars;
-}
-
 bool is_white_space(char32_t code) {
   if (code < 0x80) return code == ' ' || (code >= '\t' && code <= '\r');
   return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||

@@ -28,9 +28,6 @@ std::string utf8_repair(std::string_view text);
 /// REQUIRES a Unicode scalar value.
 void utf8_append(std::string& out, char32_t code);
 
-/// Number of characters of well-formed text.
-size_t utf8_length(std::string_view text);
-
 /// True for the characters that Python's str.isspace() and Rust's char::is_whitespace() agree to be white space.
 bool is_white_space(char32_t code);
 

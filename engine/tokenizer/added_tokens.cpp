@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/text/utf8.h"
+#include "engine/util/utf8_chars.h"
 
 namespace paceline {
 
@@ -16,15 +17,8 @@ bool is_word_char(char32_t code) {
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC;
 }
 
-/// Start of the character that ends at `end`.
-size_t char_before(std::string_view text, size_t end) {
-  size_t pos = end - 1;
-  while (pos > 0 && (static_cast<unsigned char>(text[pos]) & 0xC0) == 0x80) --pos;
-  return pos;
-}
-
 bool word_touches(std::string_view text, size_t begin, size_t end) {
-  if (begin > 0 && is_word_char(utf8_decode(text, char_before(text, begin)).code)) return true;
+  if (begin > 0 && is_word_char(utf8_decode(text, utf8_begin(text, begin - 1)).code)) return true;
   return end < text.size() && is_word_char(utf8_decode(text, end).code);
 }
 
@@ -82,8 +76,8 @@ void AddedTokenMatcher::split(std::string_view text, SpecialTokens special, std:
       continue;
     }
     size_t begin = pos, end = best_end;
-    while (best->lstrip && begin > plain && is_white_space(utf8_decode(text, char_before(text, begin)).code))
-      begin = char_before(text, begin);
+    while (best->lstrip && begin > plain && is_white_space(utf8_decode(text, utf8_begin(text, begin - 1)).code))
+      begin = utf8_begin(text, begin - 1);
     while (best->rstrip && end < text.size() && is_white_space(utf8_decode(text, end).code))
       end += static_cast<size_t>(utf8_decode(text, end).num_bytes);
     if (begin > plain) spans.push_back({text.substr(plain, begin - plain), -1});

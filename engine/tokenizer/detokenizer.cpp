@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/text/utf8.h"
+#include "engine/util/utf8_chars.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -19,7 +20,7 @@ std::string StreamDecoder::push(int32_t id) {
   size_t complete = pending_.size();
   for (size_t back = 1; back <= 3 && back <= pending_.size(); ++back) {
     const size_t pos = pending_.size() - back;
-    if ((static_cast<unsigned char>(pending_[pos]) & 0xC0) == 0x80) continue;
+    if (is_utf8_continuation(pending_[pos])) continue;
     const Utf8Char c = utf8_decode(pending_, pos);
     if (c.cut_off && static_cast<size_t>(c.num_bytes) == back) complete = pos;
     break;

@@ -10,6 +10,7 @@
 #include "engine/text/utf8.h"
 #include "engine/tokenizer/tokenizer_parts.h"
 #include "engine/util/json_io.h"
+#include "engine/util/utf8_chars.h"
 #include "kernels/error.h"
 
 namespace paceline {
@@ -54,7 +55,7 @@ std::vector<Bpe::Merge> merges_by_score(const TokenizerSource& source, const Voc
         std::lower_bound(order.begin(), order.end(), source.scores[static_cast<size_t>(id)], std::greater<>());
     const auto rank = static_cast<int32_t>(place - order.begin());
     for (size_t cut = 1; cut < text.size(); ++cut) {
-      if ((static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) continue;  // inside a character
+      if (is_utf8_continuation(text[cut])) continue;
       const auto left = vocabulary.find(text.substr(0, cut));
       if (!left || !joins(*left)) continue;
       const auto right = vocabulary.find(text.substr(cut));

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/utf8_chars.h"
+
 namespace paceline {
 
 namespace {
@@ -12,11 +14,9 @@ namespace {
 std::string cut_to(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return std::string(text);
   constexpr std::string_view kMark = "…";
-  const auto starts_character = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80; };
-  size_t head = (max_bytes - kMark.size()) * 2 / 3;
-  size_t tail = text.size() - (max_bytes - kMark.size() - head);
-  while (head > 0 && !starts_character(head)) --head;
-  while (tail < text.size() && !starts_character(tail)) ++tail;
+  const size_t most_head = (max_bytes - kMark.size()) * 2 / 3, head = utf8_begin(text, most_head);
+  size_t tail = text.size() - (max_bytes - kMark.size() - most_head);
+  while (tail < text.size() && is_utf8_continuation(text[tail])) ++tail;
   return std::string(text.substr(0, head)).append(kMark).append(text.substr(tail));
 }
 

@@ -15,6 +15,7 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
+#include "engine/util/utf8_chars.h"
 #include "experiments/report/text/text_lines.h"
 #include "experiments/ui/progress_events.h"
 #include "kernels/error.h"
@@ -51,14 +52,7 @@ double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 /// Text of at most `columns` characters; every character of ours is one column wide.
 std::string cut(const std::string& text, int columns) {
-  std::string out;
-  int width = 0;
-  for (char c : text) {
-    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    if (starts && ++width > columns) break;
-    out += c;
-  }
-  return out;
+  return std::string(utf8_first(text, static_cast<size_t>(std::max(columns, 0))));
 }
 
 std::string bar_text(double fraction, int columns) {

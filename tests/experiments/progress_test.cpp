@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/logger.h>
 
+#include "engine/util/utf8_chars.h"
 #include "experiments/ui/progress_events.h"
 #include "kernels/error.h"
 
@@ -62,7 +63,7 @@ struct FakeTerminal {
 
 int width(const std::string& text) {
   int columns = 0;
-  for (char c : text) columns += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  for (char c : text) columns += !is_utf8_continuation(c);
   return columns;
 }
 

@@ -15,6 +15,7 @@
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 #include "engine/util/suggest.h"
+#include "engine/util/utf8_chars.h"
 #include "experiments/config/file/tree.h"
 
 namespace paceline {
@@ -101,7 +102,7 @@ class Scanner {
     if (c == '\n') {
       ++line_;
       column_ = 1;
-    } else if (pos_ >= text_.size() || (static_cast<unsigned char>(text_[pos_]) & 0xC0) != 0x80) {
+    } else if (pos_ >= text_.size() || !is_utf8_continuation(text_[pos_])) {
       ++column_;  // counted at the last byte of a code point
     }
   }

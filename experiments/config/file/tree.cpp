@@ -9,6 +9,7 @@
 
 #include "engine/util/printable.h"
 #include "engine/util/suggest.h"
+#include "engine/util/utf8_chars.h"
 
 namespace paceline {
 
@@ -17,13 +18,11 @@ namespace {
 constexpr size_t kMaxPrintedDiagnostics = 20;
 constexpr size_t kMaxShownColumns = 160;
 
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
 /// The source line and a caret under code point `column`; a window of a line that is too long for a terminal.
 std::string snippet(std::string_view line, int column) {
   std::vector<std::string> glyphs;
   for (char c : line) {
-    if (is_continuation(c) && !glyphs.empty()) {
+    if (is_utf8_continuation(c) && !glyphs.empty()) {
       glyphs.back() += c;
     } else {
       glyphs.emplace_back(1, static_cast<unsigned char>(c) < 0x20 && c != '\t' ? '?' : c);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
+#include "engine/util/utf8_chars.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/statistics/statistics.h"
 #include "experiments/report/html/parts.h"
@@ -28,7 +29,7 @@ struct Sheet {
 };
 
 constexpr size_t kMostDifferences = 12;  // lines of counters a run
-constexpr int kMostText = 48;            // columns of a setting's value
+constexpr size_t kMostText = 48;         // columns of a setting's value
 
 Table table_of(std::string title, std::vector<std::string> heads, size_t text_columns) {
   Table table{.title = std::move(title), .columns = {}, .rows = {}};
@@ -55,7 +56,7 @@ void add_differences(const std::string& title, const std::vector<KeyDifference>&
   for (const KeyDifference& difference : differences) {
     table.rows.push_back({.cells = {difference.key}});
     for (const std::string& value : difference.values)
-      table.rows.back().cells.push_back(shortened_text(value, kMostText + 1));
+      table.rows.back().cells.push_back(utf8_shortened(value, kMostText + 1));
   }
   out.push_back(std::move(table));
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/utf8_chars.h"
 #include "experiments/report/svg/parts.h"
 #include "kernels/error.h"
 
@@ -24,7 +25,7 @@ constexpr size_t kMaxLabel = 50;  // characters; what is longer ends in an ellip
 template <class Chart>
 double label_room(const Chart& chart) {
   double room = chart.label_width;
-  for (const auto& row : chart.rows) room = std::max(room, text_room(shortened(row.label, kMaxLabel)) + 8);
+  for (const auto& row : chart.rows) room = std::max(room, text_room(utf8_shortened(row.label, kMaxLabel)) + 8);
   return room;
 }
 
@@ -83,7 +84,7 @@ struct RowFrame {
   }
 
   static std::string label(const std::string& text, double top, bool faded) {
-    const std::string shown = shortened(text, kMaxLabel);
+    const std::string shown = utf8_shortened(text, kMaxLabel);
     return fmt::format("<text class=\"rl{}\" x=\"-8\" y=\"{:.1f}\" text-anchor=\"end\">{}{}</text>",
                        faded ? " faded" : "", top + kBarHeight - 3, html_escaped(shown),
                        shown == text ? "" : tooltip(text));

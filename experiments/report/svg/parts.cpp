@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/utf8_chars.h"
+
 namespace paceline::svg {
 
 namespace {
-
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }
 
 /// One path and one group of texts for the ticks of an axis: a page has hundreds of axes.
 std::string tick_marks(const std::string& lines, const std::string& texts, const char* anchor) {
@@ -123,16 +123,7 @@ std::string x_axis(const Plot& plot, const std::vector<double>& ticks, const std
 
 double text_room(std::string_view text) {
   constexpr double kPixelsEach = 7.3;  // of DejaVu Sans, which is wide, at the charts' size
-  return kPixelsEach * static_cast<double>(std::count_if(text.begin(), text.end(), begins_character));
-}
-
-std::string shortened(const std::string& text, size_t max_chars) {
-  size_t chars = 0, cut = text.size();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (!begins_character(text[i])) continue;
-    if (++chars == max_chars) cut = i;
-  }
-  return chars > max_chars ? text.substr(0, cut) + "…" : text;
+  return kPixelsEach * static_cast<double>(utf8_length(text));
 }
 
 }  // namespace paceline::svg

@@ -29,9 +29,6 @@ std::string coordinate(double value);
 /// Text at a place; `anchor` is start, middle or end. Escapes.
 std::string text_at(const char* css, double x, double y, const char* anchor, const std::string& text);
 
-/// The first characters of a text that has more than `max_chars`, with an ellipsis. UTF-8.
-std::string shortened(const std::string& text, size_t max_chars);
-
 /// " <title>…</title>" of an element, "" without text. Escapes.
 std::string tooltip(const std::string& text);
 

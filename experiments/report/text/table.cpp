@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/printable.h"
+#include "engine/util/utf8_chars.h"
 #include "experiments/report/svg/chart.h"
 #include "experiments/report/text/text.h"
 #include "experiments/report/text/text_lines.h"
@@ -75,7 +76,7 @@ struct Texts {
       if (columns[c].is_text && (widest == columns.size() || width(c) > width(widest))) widest = c;
     if (too_wide <= 0 || widest == columns.size()) return;
     const int room = std::max(kLeastText, width(widest) - too_wide);
-    for (auto& row : rows) row[widest] = shortened_text(row[widest], room);
+    for (auto& row : rows) row[widest] = utf8_shortened(row[widest], size_t(room));
   }
 };
 

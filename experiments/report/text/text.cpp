@@ -11,6 +11,7 @@
 
 #include "engine/util/counted.h"
 #include "engine/util/printable.h"
+#include "engine/util/utf8_chars.h"
 #include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/metrics/loads.h"
 #include "experiments/analysis/outputs/certificate.h"
@@ -21,7 +22,7 @@ namespace paceline {
 
 namespace {
 
-constexpr int kMaxVerdictColumn = 60;
+constexpr size_t kMaxVerdictColumn = 60;
 constexpr size_t kFoldedCells = 4;  // so many without a result for one reason are a line below the table
 
 /// How much waiting is in the latencies of a closed loop; `others`: the loops in which no request waits.
@@ -142,10 +143,7 @@ std::string counts_text(const RunSummary& summary) {
 
 }  // namespace
 
-int display_width(const std::string& text) {
-  return static_cast<int>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
+int display_width(const std::string& text) { return static_cast<int>(utf8_length(text)); }
 
 std::string number_text(const std::optional<double>& value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "–";
@@ -226,7 +224,7 @@ std::string end_of_run_text(const RunResult& run, const RunSummary& summary, Tex
     if (folded.cells.contains(&run.cells[s.cell])) continue;
     cells.rows.push_back(all.rows[s.cell]);
     std::string& verdict = cells.rows.back().cells.back().text;
-    if (columns > 0) verdict = shortened_text(verdict, kMaxVerdictColumn);  // on a terminal
+    if (columns > 0) verdict = utf8_shortened(verdict, kMaxVerdictColumn);  // on a terminal
     paints.push_back(color_of(run.cells[s.cell], s));
   }
   std::string out;

@@ -45,16 +45,4 @@ std::string wrapped_text(const std::string& line, int columns, int hang) {
   return out;
 }
 
-std::string shortened_text(const std::string& text, int columns) {
-  if (display_width(text) <= columns) return text;
-  std::string out;
-  int width = 0;
-  for (char c : text) {
-    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    if (starts && ++width >= columns) break;
-    out += c;
-  }
-  return out + "…";
-}
-
 }  // namespace paceline

@@ -16,7 +16,4 @@ std::vector<std::string> wrapped_lines(const std::string& line, int columns, int
 /// The same as text, each line with its end.
 std::string wrapped_text(const std::string& line, int columns, int hang);
 
-/// First `columns` characters of UTF-8 text, with an ellipsis where something was cut.
-std::string shortened_text(const std::string& text, int columns);
-
 }  // namespace paceline

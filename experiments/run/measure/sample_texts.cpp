@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/util/utf8_chars.h"
+
 namespace paceline {
 namespace {
 
@@ -13,9 +15,7 @@ std::string prompt_text(const Prompt& prompt) {
   for (const PromptMessage& message : prompt.messages)
     text += fmt::format("{}[{}] {}", text.empty() ? "" : "\n", message.role, message.content);
   if (text.size() <= kMaxSamplePromptBytes) return text;
-  size_t end = kMaxSamplePromptBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not inside a character
-  return text.substr(0, end) + " …";
+  return text.substr(0, utf8_begin(text, kMaxSamplePromptBytes)) + " …";
 }
 
 SampleTexts with_prompts(const std::string& model, std::span<const Prompt> prompts) {

@@ -5,6 +5,7 @@
 #include "engine/text/char_class.h"
 #include "engine/text/regex.h"
 #include "engine/text/utf8.h"
+#include "engine/util/utf8_chars.h"
 #include "tests/engine/text/text_test_support.h"
 
 namespace paceline {
