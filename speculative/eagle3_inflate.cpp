@@ -75,14 +75,15 @@ InflatedHead::InflatedHead(Checkpoint source, const Eagle3Spec& head, const Eagl
   dtype_ = source_.weight(fc).dtype;
   const auto add = [&](const std::string& name, TensorRole role, int kind, const auto& change) {
     const ExpectedTensor like{.name = name, .role = role, .piece = TensorPiece::weight, .layer = 0};
-    Entry entry{.recipe = inflate_recipe(from, to, like), .info = *source_.find(head.prefix + name), .key = {}};
-    entry.recipe.parent = head.prefix + name;
-    change(entry.recipe);
-    const int64_t rows = int64_t(entry.recipe.rows.size()), cols = int64_t(entry.recipe.cols.size());
-    entry.info.shape = entry.info.shape.size() == 1 ? std::vector<int64_t>{cols} : std::vector<int64_t>{rows, cols};
-    entry.key = weight_key(kInflateSeed, like);
-    entry.key.layer = uint32_t(-1 - kind);  // no layer of a target
-    entries_.emplace(entry.recipe.parent, std::move(entry));
+    TensorRecipe recipe = inflate_recipe(from, to, like);
+    recipe.parent = head.prefix + name;
+    change(recipe);
+    std::vector<int64_t> shape = {int64_t(recipe.cols.size())};
+    if (source_.find(recipe.parent)->shape.size() == 2) shape.insert(shape.begin(), int64_t(recipe.rows.size()));
+    math::WeightKey key = weight_key(kInflateSeed, like);
+    key.layer = uint32_t(-1 - kind);  // no layer of a target
+    TensorInfo info = made_tensor(recipe.parent, std::move(shape), dtype_);
+    entries_.add({.recipe = std::move(recipe), .info = std::move(info), .key = key});
   };
   const auto as_it_is = [](TensorRecipe&) {};
   const auto of_two = [&](TensorRecipe& recipe) {  // over a token's embedding, then a feature
@@ -117,21 +118,8 @@ InflatedHead::InflatedHead(Checkpoint source, const Eagle3Spec& head, const Eagl
   });
 }
 
-const TensorInfo* InflatedHead::find(std::string_view name) const {
-  const auto found = entries_.find(name);
-  return found == entries_.end() ? nullptr : &found->second.info;
-}
-
-std::vector<std::string> InflatedHead::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : entries_) names.push_back(name);
-  return names;
-}
-
 TensorPart InflatedHead::part(std::string_view name, const TensorRange& range) const {
-  const auto found = entries_.find(name);
-  PACELINE_CHECK(found != entries_.end(), "no tensor {}", name);
-  const Entry& entry = found->second;
+  const Entry& entry = entries_.at(name);
   return make_part(entry.recipe, entry.key, source_.weight(entry.recipe.parent), range, dtype_);
 }
 

@@ -10,11 +10,13 @@
 // - Taps enter the layers where the parent's lie.
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/weights/checkpoint.h"
+#include "engine/weights/made/generated_tensors.h"
 #include "engine/weights/made/inflate.h"
 #include "engine/weights/made/recipe_part.h"
 #include "speculative/eagle3_spec.h"
@@ -34,8 +36,8 @@ class InflatedHead final : public TensorSource {
                const ModelSpec& target);
 
   std::string label() const override { return source_.label(); }
-  const TensorInfo* find(std::string_view name) const override;
-  std::vector<std::string> names() const override;
+  const TensorInfo* find(std::string_view name) const override { return entries_.find(name); }
+  std::vector<std::string> names() const override { return entries_.names(); }
   TensorPart part(std::string_view name, const TensorRange& range) const override;
   void release(std::string_view name) const override { source_.release(name); }
 
@@ -48,7 +50,7 @@ class InflatedHead final : public TensorSource {
 
   Checkpoint source_;
   DType dtype_ = DType::f32;
-  std::map<std::string, Entry, std::less<>> entries_;
+  TensorEntries<Entry> entries_;
 };
 
 /// A head as it is loaded for a target.

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "engine/util/suggest.h"
+
 namespace paceline {
 
 const ProposerEntry* find_proposer(std::string_view name) {
@@ -31,12 +33,7 @@ std::vector<std::string> proposer_names(ProposerNames which) {
   return names;
 }
 
-std::string proposer_names_text(ProposerNames which) {
-  const std::vector<std::string> names = proposer_names(which);
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
-  return text;
-}
+std::string proposer_names_text(ProposerNames which) { return or_list(proposer_names(which)); }
 
 std::vector<std::string> ProposerEntry::files_of(const std::any& chosen) const {
   std::vector<std::string> files;

@@ -79,6 +79,12 @@ std::vector<std::string> file_names_in(const std::filesystem::path& folder, cons
   return names;
 }
 
+std::string or_list(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::optional<std::string> name = nearest_name(word, candidates);
   return name ? fmt::format(" (did you mean \"{}\"?)", *name) : std::string();

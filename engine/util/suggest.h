@@ -24,6 +24,9 @@ std::optional<std::string> nearest_name(std::string_view word, const std::vector
 /// without one.
 std::vector<std::string> file_names_in(const std::filesystem::path& folder, const std::set<std::string>& extensions);
 
+/// "a, b or c".
+std::string or_list(const std::vector<std::string>& words);
+
 /// ` (did you mean "x"?)` for the nearest candidate, or an empty string.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -1,10 +1,10 @@
 #include "engine/weights/renamed_checkpoint.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "engine/util/json_io.h"
-#include "engine/weights/made/generated_tensors.h"
 
 namespace paceline {
 namespace {
@@ -31,47 +31,25 @@ float difference(const WeightSite& from, const WeightSite& to) {
 RenamedCheckpoint::RenamedCheckpoint(const TensorSource& source, const ModelSpec& from, const ModelSpec& to)
     : source_(source), from_(from), to_(to), weights_(source, from) {
   for (ExpectedTensor& tensor : expected_tensors(to)) {
-    Entry entry{.tensor = tensor, .sites = sites_in(to, tensor), .info = {}};
-    entry.info.name = tensor.name;
-    entry.info.shape = tensor.shape;
-    uint64_t elements = 1;
-    for (const int64_t dim : tensor.shape) elements *= uint64_t(dim);
-    for (const WeightSite* const site : entry.sites) {
+    const std::vector<const WeightSite*> sites = sites_in(to, tensor);
+    std::optional<DType> dtype;
+    for (const WeightSite* const site : sites) {
       const std::string name =
           tensor_name(weights_.prefix(), *find_site(*from.table, site->role), tensor.piece, tensor.layer);
       const TensorInfo& info = *source.find(name);
       if (!info.dtype) source.part(name, {});  // says which types can be read
-      if (entry.info.dtype && entry.info.dtype != info.dtype)
+      if (dtype && dtype != info.dtype)
         fail(ExitCode::model_file, "{}: tensor {} would hold {} and {}; expected parts of one type", source.label(),
-             json_literal(tensor.name), dtype_name(*entry.info.dtype), dtype_name(*info.dtype));
-      entry.info.dtype = info.dtype;
+             json_literal(tensor.name), dtype_name(*dtype), dtype_name(*info.dtype));
+      dtype = info.dtype;
     }
-    entry.info.file_dtype = file_dtype_name(*entry.info.dtype);
-    entry.info.bytes = elements * dtype_bytes(*entry.info.dtype);
-    std::string name = tensor.name;
-    entries_.emplace(std::move(name), std::move(entry));
+    TensorInfo info = made_tensor(tensor.name, tensor.shape, *dtype);
+    entries_.add({.tensor = std::move(tensor), .sites = sites, .info = std::move(info)});
   }
 }
 
-const RenamedCheckpoint::Entry& RenamedCheckpoint::entry(std::string_view name) const {
-  const auto found = entries_.find(name);
-  PACELINE_CHECK(found != entries_.end(), "no tensor {}", name);
-  return found->second;
-}
-
-const TensorInfo* RenamedCheckpoint::find(std::string_view name) const {
-  const auto found = entries_.find(name);
-  return found == entries_.end() ? nullptr : &found->second.info;
-}
-
-std::vector<std::string> RenamedCheckpoint::names() const {
-  std::vector<std::string> result;
-  for (const auto& each : entries_) result.push_back(each.first);
-  return result;
-}
-
 TensorPart RenamedCheckpoint::part(std::string_view name, const TensorRange& range) const {
-  const Entry& found = entry(name);
+  const Entry& found = entries_.at(name);
   TensorPart out = new_part(range, *found.info.dtype);
   for (const WeightSite* const site : found.sites) put_role(found, *site, range, out);
   return out;
@@ -113,7 +91,7 @@ void RenamedCheckpoint::put_role(const Entry& entry, const WeightSite& site, con
 }
 
 void RenamedCheckpoint::release(std::string_view name) const {
-  const Entry& found = entry(name);
+  const Entry& found = entries_.at(name);
   for (const WeightSite* const site : found.sites) weights_.release(site->role, found.tensor.piece, found.tensor.layer);
 }
 

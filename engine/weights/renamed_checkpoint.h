@@ -2,12 +2,12 @@
 // A source's tensors under the names, and in the order of rows, of another table: a GGUF file's as a Hugging Face
 // checkpoint has them.
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/model/weight_table.h"
+#include "engine/weights/made/generated_tensors.h"
 #include "engine/weights/role_weights.h"
 #include "engine/weights/tensor_source.h"
 
@@ -22,8 +22,8 @@ class RenamedCheckpoint final : public TensorSource {
   RenamedCheckpoint(const TensorSource& source, const ModelSpec& from, const ModelSpec& to);
 
   std::string label() const override { return source_.label(); }
-  const TensorInfo* find(std::string_view name) const override;
-  std::vector<std::string> names() const override;
+  const TensorInfo* find(std::string_view name) const override { return entries_.find(name); }
+  std::vector<std::string> names() const override { return entries_.names(); }
   TensorPart part(std::string_view name, const TensorRange& range) const override;
   void release(std::string_view name) const override;
 
@@ -33,14 +33,13 @@ class RenamedCheckpoint final : public TensorSource {
     std::vector<const WeightSite*> sites;  // of the target's table: the roles that the tensor holds
     TensorInfo info;
   };
-  const Entry& entry(std::string_view name) const;
   void put_role(const Entry& entry, const WeightSite& site, const TensorRange& range, TensorPart& out) const;
 
   const TensorSource& source_;
   const ModelSpec& from_;
   const ModelSpec& to_;
   RoleWeights weights_;
-  std::map<std::string, Entry, std::less<>> entries_;
+  TensorEntries<Entry> entries_;
 };
 
 }  // namespace paceline

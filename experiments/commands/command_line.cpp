@@ -67,14 +67,6 @@ CLI::Option* add_option(CLI::App& app, const std::string& name, bool& value, con
   return app.add_flag(name, value, help);
 }
 
-/// "text, html or csv"
-std::string or_list(std::vector<std::string> words) {
-  if (words.size() < 2) return words.empty() ? "" : words.front();
-  const std::string last = words.back();
-  words.pop_back();
-  return fmt::format("{} or {}", fmt::join(words, ", "), last);
-}
-
 void check_word(CLI::Option& option, const std::vector<std::string>& words) {
   const auto refusal = [words](const std::string& text) {
     return std::find(words.begin(), words.end(), text) != words.end()

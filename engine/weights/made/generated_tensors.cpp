@@ -25,35 +25,21 @@ void make_batch(const math::WeightKey& key, uint64_t first_block, float scale, u
 
 const char* file_dtype_name(DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::f16 ? "F16" : "BF16"; }
 
+TensorInfo made_tensor(std::string name, std::vector<int64_t> shape, DType dtype) {
+  uint64_t bytes = dtype_bytes(dtype);
+  for (const int64_t dim : shape) bytes *= uint64_t(dim);
+  return {.name = std::move(name),
+          .file_dtype = file_dtype_name(dtype),
+          .dtype = dtype,
+          .shape = std::move(shape),
+          .bytes = bytes};
+}
+
 TensorList::TensorList(const ModelSpec& spec, DType dtype) : dtype_(dtype) {
   for (ExpectedTensor& tensor : expected_tensors(spec)) {
-    uint64_t elements = 1;
-    for (const int64_t dim : tensor.shape) elements *= uint64_t(dim);
-    TensorInfo info{.name = tensor.name,
-                    .file_dtype = file_dtype_name(dtype),
-                    .dtype = dtype,
-                    .shape = tensor.shape,
-                    .bytes = elements * dtype_bytes(dtype)};
-    std::string name = tensor.name;
-    entries_.emplace(std::move(name), Entry{std::move(tensor), std::move(info)});
+    TensorInfo info = made_tensor(tensor.name, tensor.shape, dtype);
+    entries_.add({.expected = std::move(tensor), .info = std::move(info)});
   }
-}
-
-const TensorInfo* TensorList::find(std::string_view name) const {
-  const auto found = entries_.find(name);
-  return found == entries_.end() ? nullptr : &found->second.info;
-}
-
-const ExpectedTensor& TensorList::expected(std::string_view name) const {
-  const auto found = entries_.find(name);
-  PACELINE_CHECK(found != entries_.end(), "no tensor {}", name);
-  return found->second.expected;
-}
-
-std::vector<std::string> TensorList::names() const {
-  std::vector<std::string> result;
-  for (const auto& each : entries_) result.push_back(each.first);
-  return result;
 }
 
 math::WeightKey weight_key(uint64_t seed, const ExpectedTensor& tensor) {

@@ -3,27 +3,61 @@
 // dummy_checkpoint.h, gguf_checkpoint.h).
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/model/weight_table.h"
 #include "engine/weights/tensor_source.h"
 #include "kernels/cpu/storage.h"
+#include "kernels/error.h"
 #include "kernels/math/random_weight.h"
 
 namespace paceline {
+
+/// A tensor of `dtype` that lies in no file.
+TensorInfo made_tensor(std::string name, std::vector<int64_t> shape, DType dtype);
+
+/// Tensors by name, each with what it is made of. Entry: a TensorInfo `info`, and more. Const members, any thread.
+template <class Entry>
+class TensorEntries {
+ public:
+  void add(Entry entry) {
+    std::string name = entry.info.name;
+    entries_.emplace(std::move(name), std::move(entry));
+  }
+  const TensorInfo* find(std::string_view name) const {  // null: no such tensor
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? nullptr : &found->second.info;
+  }
+  /// REQUIRES find(name).
+  const Entry& at(std::string_view name) const {
+    const auto found = entries_.find(name);
+    PACELINE_CHECK(found != entries_.end(), "no tensor {}", name);
+    return found->second;
+  }
+  std::vector<std::string> names() const {  // sorted
+    std::vector<std::string> result;
+    for (const auto& each : entries_) result.push_back(each.first);
+    return result;
+  }
+
+ private:
+  std::map<std::string, Entry, std::less<>> entries_;
+};
 
 /// The tensors that a model must have, all of one type. Const after construction, any thread.
 class TensorList {
  public:
   TensorList(const ModelSpec& spec, DType dtype);
 
-  const TensorInfo* find(std::string_view name) const;          // null: no such tensor
-  const ExpectedTensor& expected(std::string_view name) const;  // REQUIRES find(name)
-  std::vector<std::string> names() const;                       // sorted
+  const TensorInfo* find(std::string_view name) const { return entries_.find(name); }                 // or null
+  const ExpectedTensor& expected(std::string_view name) const { return entries_.at(name).expected; }  // REQUIRES: found
+  std::vector<std::string> names() const { return entries_.names(); }                                 // sorted
   DType dtype() const { return dtype_; }
 
  private:
@@ -31,7 +65,7 @@ class TensorList {
     ExpectedTensor expected;
     TensorInfo info;
   };
-  std::map<std::string, Entry, std::less<>> entries_;
+  TensorEntries<Entry> entries_;
   DType dtype_;
 };
 

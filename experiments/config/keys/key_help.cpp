@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/util/json_io.h"
+#include "engine/util/suggest.h"
 #include "speculative/proposer_entry.h"
 
 namespace paceline {
@@ -81,10 +82,9 @@ std::vector<KeySection> key_sections() {
 }
 
 std::string scope_text(const KeySpec& key) {
-  const std::vector<std::string>& words = key.scope.words;
-  std::string text = key.scope.key == "speculation.proposer" ? "proposer" : key.scope.key;
-  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? " " : i + 1 == words.size() ? " or " : ", ") + words[i];
-  return text + (key.is_void_for_self ? fmt::format(" and not {}.self", key.proposer->name) : "");
+  const std::string name = key.scope.key == "speculation.proposer" ? "proposer" : key.scope.key;
+  return name + (key.scope.words.empty() ? "" : " ") + or_list(key.scope.words) +
+         (key.is_void_for_self ? fmt::format(" and not {}.self", key.proposer->name) : "");
 }
 
 std::optional<ConfigJson> default_of(const KeySpec& key) {

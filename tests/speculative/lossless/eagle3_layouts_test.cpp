@@ -287,6 +287,23 @@ TEST(Eagle3Inflated, DraftsAreThoseOfTheParent) {
   }
 }
 
+TEST(Eagle3Inflated, TensorsSayTheirSizes) {
+  const std::filesystem::path small = golden_model("llama");
+  const ModelSpec parent = load_model_spec(small);
+  const InflatedModel model = inflate_model(small, shape_of({{"hidden_size", 1024}}));
+  const TempDir folder;
+  random_head(parent, head_layouts().front()).write(folder / "head");
+  const Eagle3Files head = open_eagle3_head(folder / "head", model.spec, &parent);
+  const std::vector<std::string> names = head.tensors->names();
+  EXPECT_GT(names.size(), 10u);
+  for (const std::string& name : names) {
+    const TensorInfo& info = *head.tensors->find(name);
+    const TensorPart whole = head.tensors->part(name, whole_range(info));
+    EXPECT_EQ(info.dtype, whole.view.dtype) << name;
+    EXPECT_EQ(info.bytes, uint64_t(whole.view.rows * whole.view.cols) * dtype_bytes(whole.view.dtype)) << name;
+  }
+}
+
 TEST(Eagle3Inflated, RefusesWhatItDoesNotKnow) {
   const std::filesystem::path small = golden_model("llama");
   const ModelSpec parent = load_model_spec(small);
