@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "engine/draft_tree.h"
 #include "kernels/fnv1a.h"
 #include "kernels/op_args.h"
 

@@ -2,9 +2,10 @@
 // What the engine counts. Definitions: docs/metrics.md.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
-#include "engine/batch.h"
+#include "engine/draft_tree.h"
 
 namespace paceline {
 

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/batch.h"
-#include "kernels/error.h"
-
 namespace paceline {
 
 Scheduler::Scheduler(const SchedulerOptions& options, BlockPool& pool, std::function<void(const Request&)> on_preempt)

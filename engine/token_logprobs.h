@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/sampling.h"
-
 namespace paceline {
 
 struct TopLogprob {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/weights/made/generated_tensors.h"
+#include "engine/weights/made/recipe_part.h"
+
 namespace paceline {
 namespace {
 

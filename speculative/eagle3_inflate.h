@@ -18,7 +18,7 @@
 #include "engine/weights/checkpoint.h"
 #include "engine/weights/made/generated_tensors.h"
 #include "engine/weights/made/inflate.h"
-#include "engine/weights/made/recipe_part.h"
+#include "kernels/math/random_weight.h"
 #include "speculative/eagle3_spec.h"
 
 namespace paceline {

@@ -1,7 +1,5 @@
 #include "speculative/eagle3_weights.h"
 
-#include <cmath>
-
 #include "engine/weights/role_weights.h"
 #include "kernels/host_weight.h"
 

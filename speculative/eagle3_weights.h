@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "engine/weights/checkpoint.h"
 #include "engine/weights/shard_weights.h"
 #include "speculative/eagle3_spec.h"
 

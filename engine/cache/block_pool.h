@@ -1,11 +1,9 @@
 #pragma once
 // Which sequence owns which KV block. Deals in block ids only; the bytes lie with the ranks.
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "engine/cache/kv_slot.h"

@@ -1,7 +1,6 @@
 #pragma once
 // Puts a byte grammar together from expressions.
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 

@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "engine/grammar/json_text.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "engine/grammar/grammar_sources.h"
 #include "engine/text/utf8.h"

@@ -1,5 +1,6 @@
 #include "engine/grammar/source_reader.h"
 
+#include "engine/grammar/byte_grammar.h"
 #include "engine/grammar/code_ranges.h"
 #include "engine/text/utf8.h"
 

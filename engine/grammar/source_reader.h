@@ -2,10 +2,9 @@
 // The characters of a grammar's source, one after another.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "engine/grammar/byte_grammar.h"
 
 namespace paceline {
 

@@ -1,10 +1,8 @@
 #pragma once
 // The parsed form of a chat template.
 
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine/jinja/lexer.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "engine/jinja/context.h"
-#include "engine/jinja/operations.h"
 
 namespace paceline::jinja {
 

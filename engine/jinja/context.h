@@ -6,7 +6,6 @@
 #include <ctime>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

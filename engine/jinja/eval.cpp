@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/jinja/builtins.h"
+#include "engine/jinja/operations.h"
 #include "engine/util/json_io.h"
 
 namespace paceline::jinja {

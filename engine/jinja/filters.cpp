@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/jinja/builtins.h"
+#include "engine/jinja/operations.h"
 #include "engine/jinja/text.h"
 #include "engine/util/json_io.h"
 

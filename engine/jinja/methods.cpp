@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "engine/jinja/builtins.h"
+#include "engine/jinja/operations.h"
 #include "engine/jinja/text.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"

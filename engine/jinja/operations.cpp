@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "engine/text/find_text.h"
 #include "engine/text/utf8.h"

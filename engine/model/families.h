@@ -8,7 +8,6 @@
 
 #include "engine/model/model_spec.h"
 #include "engine/model/model_spec_reader.h"
-#include "engine/model/weight_table.h"
 
 namespace paceline {
 

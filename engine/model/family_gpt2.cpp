@@ -1,7 +1,6 @@
 // GPT-2, and GPT-BigCode (StarCoder 1, SantaCoder), which is GPT-2 with one KV head and plain linear layers.
 
 #include <array>
-#include <cmath>
 
 #include "engine/model/families.h"
 #include "engine/model/family_parts.h"

@@ -1,7 +1,6 @@
 #include "engine/model/gguf_family.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 namespace paceline {

@@ -12,8 +12,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kernels/error.h"
-
 namespace paceline {
 
 struct IntRange {

@@ -2,7 +2,6 @@
 // What a client is told where a request cannot be answered: OpenAI's error object.
 
 #include <string>
-#include <utility>
 
 namespace paceline {
 

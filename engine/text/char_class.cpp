@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include "engine/text/utf8.h"
+
 namespace paceline {
 
 namespace {

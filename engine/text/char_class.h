@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/text/utf8.h"
-
 namespace paceline {
 
 /// Bits of a character. Unicode's general categories, White_Space, and the two that end lines.

@@ -1,6 +1,5 @@
 #include "engine/text/pre_tokenizer.h"
 
-#include <optional>
 #include <utf8proc.h>
 #include <utility>
 

@@ -1,8 +1,5 @@
 #include "engine/text/word_scanner.h"
 
-#include <array>
-#include <cstdint>
-
 #include "engine/text/char_class.h"
 
 namespace paceline {

@@ -2,9 +2,7 @@
 // 8- and 4-byte values, and byte strings, each behind a key of field number × 8 + wire type).
 
 #include <bit>
-#include <cstring>
 
-#include "engine/text/utf8.h"
 #include "engine/tokenizer/tokenizer_parts.h"
 #include "engine/util/json_io.h"
 #include "kernels/error.h"

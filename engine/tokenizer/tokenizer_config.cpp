@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <utility>
 
 #include "engine/util/json_io.h"
 #include "kernels/error.h"

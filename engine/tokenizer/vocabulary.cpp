@@ -1,7 +1,6 @@
 #include "engine/tokenizer/vocabulary.h"
 
 #include <limits>
-#include <utility>
 
 #include "engine/text/byte_level.h"
 #include "engine/text/span_place.h"

@@ -2,7 +2,6 @@
 // A transformer spread over ranks. Target and draft are two of these.
 
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "engine/batch.h"

@@ -1,7 +1,6 @@
 #pragma once
 // One rank's part of a model: weights (shared), KV pages, workspace, SeqState, and the forward pass over them.
 
-#include <memory>
 #include <optional>
 #include <vector>
 

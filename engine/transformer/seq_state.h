@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/batch.h"
+#include "engine/draft_tree.h"
 
 namespace paceline {
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <set>
 #include <system_error>
-#include <utility>
 
 #include "engine/util/json_io.h"
 

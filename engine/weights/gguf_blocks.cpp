@@ -1,8 +1,6 @@
 #include "engine/weights/gguf_blocks.h"
 
-#include <algorithm>
 #include <array>
-#include <utility>
 
 #include "kernels/host_weight.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/util/mapped_file.h"
-#include "kernels/error.h"
 #include "kernels/mat_view.h"
 
 namespace paceline {

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/util/bytes.h"
-#include "engine/util/json_io.h"
 
 namespace paceline {
 namespace fs = std::filesystem;

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "engine/weights/safetensors.h"
-#include "kernels/backend.h"
 #include "kernels/cpu/mapped_memory.h"
+#include "kernels/op_args.h"
 
 namespace paceline {
+
+class ThreadPool;
 
 /// Rows [row_begin, row_begin + num_rows) and columns [col_begin, col_begin + num_cols) of a tensor [rows, cols]; a
 /// tensor of one dimension n is [1, n].

@@ -1,6 +1,7 @@
 #include "experiments/analysis/read_run.h"
 
 #include "experiments/analysis/outputs/certificate.h"
+#include "experiments/results/files/read.h"
 
 namespace paceline {
 

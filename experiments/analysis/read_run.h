@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "experiments/results/files/read.h"
+#include "experiments/results/results.h"
 
 namespace paceline {
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/client/tcp.h"
 #include "kernels/error.h"
 
 namespace paceline {

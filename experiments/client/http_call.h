@@ -1,12 +1,12 @@
 #pragma once
 // One small request to a server, waited for: its health, its models, its counters.
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "experiments/client/tcp.h"
+#include "experiments/client/openai_client.h"
+#include "experiments/config/server_url.h"
 
 namespace paceline {
 

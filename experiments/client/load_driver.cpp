@@ -1,10 +1,8 @@
 #include "experiments/client/load_driver.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <memory>
 #include <poll.h>
 

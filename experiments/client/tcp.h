@@ -1,11 +1,8 @@
 #pragma once
 // TCP connections of a client: non-blocking sockets, closed by their owner's end.
 
-#include <optional>
-#include <string>
 #include <sys/socket.h>
 #include <utility>
-#include <vector>
 
 #include "experiments/client/openai_client.h"
 

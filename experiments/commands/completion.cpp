@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "experiments/commands/command_line.h"
-#include "experiments/config/keys/key_help.h"
 #include "experiments/config/keys/schema.h"
 
 namespace paceline {

@@ -12,6 +12,7 @@
 #include "engine/util/clock.h"
 #include "engine/util/user_file.h"
 #include "engine/weights/gguf_checkpoint.h"
+#include "engine/weights/made/inflate.h"
 #include "engine/weights/made/inflated_checkpoint.h"
 #include "engine/weights/renamed_checkpoint.h"
 #include "engine/weights/save_checkpoint.h"

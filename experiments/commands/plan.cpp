@@ -1,7 +1,6 @@
 // runexp plan
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <set>

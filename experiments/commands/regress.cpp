@@ -20,7 +20,6 @@
 #include "experiments/commands/commands.h"
 #include "experiments/report/text/gate_report.h"
 #include "experiments/results/files/baseline.h"
-#include "experiments/results/files/environment.h"
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/run_names.h"
 #include "experiments/results/files/store.h"

@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 
 #include "engine/util/counted.h"
-#include "engine/util/json_io.h"
-#include "engine/util/json_io_sax.h"
 #include "engine/util/printable.h"
 #include "engine/util/suggest.h"
 #include "experiments/analysis/claims/view.h"

@@ -3,7 +3,6 @@
 // but the page cache), then judged by functions of the facts alone.
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +12,6 @@
 #include "engine/util/gguf.h"
 #include "engine/util/machine.h"
 #include "experiments/config/file/builtin_root.h"
-#include "experiments/config/file/load.h"
 #include "experiments/doctor/doctor.h"
 #include "experiments/results/files/environment.h"
 #include "kernels/cpu/mapped_memory.h"

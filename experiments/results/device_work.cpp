@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "experiments/results/results.h"
-
 namespace paceline {
 
 RankWork& RankWork::operator+=(const RankWork& more) {

@@ -14,7 +14,6 @@
 #include <cmath>
 #include <concepts>
 #include <functional>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>

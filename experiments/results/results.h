@@ -4,7 +4,6 @@
 //
 // Units: *_ms milliseconds, *_s seconds, *_bytes bytes; durations come from the monotonic clock. Rates are per second.
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>

@@ -17,7 +17,6 @@
 #include "engine/util/machine.h"
 #include "experiments/config/devices.h"
 #include "experiments/config/file/builtin_root.h"
-#include "experiments/config/file/load.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "speculative/chain_verifier.h"
 #include "speculative/eagle3_head.h"

@@ -2,10 +2,8 @@
 // The cells of one engine load: their repetitions, by turns, and what is recorded of them.
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

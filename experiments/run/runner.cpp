@@ -9,7 +9,6 @@
 #include "engine/util/clock.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/outputs/certificate.h"
-#include "experiments/config/devices.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/view.h"
 #include "experiments/report/documents.h"

@@ -8,7 +8,6 @@
 
 #include "experiments/results/results.h"
 #include "experiments/run/engine_load.h"
-#include "experiments/run/plan/planned_cell.h"
 #include "experiments/run/plan/sweep.h"
 #include "experiments/run/resume.h"
 #include "experiments/ui/progress.h"

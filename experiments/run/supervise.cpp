@@ -25,7 +25,6 @@
 
 #include "engine/util/clock.h"
 #include "experiments/results/files/cell_log.h"
-#include "experiments/results/files/environment.h"
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/store.h"
 #include "experiments/ui/progress.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_weight.h"
+#include "kernels/error.h"
 
 namespace paceline {
 namespace {

@@ -4,10 +4,11 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/mapped_memory.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/op_args.h"
+#include "kernels/work.h"
 
 namespace paceline {
 

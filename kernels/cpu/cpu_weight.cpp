@@ -4,7 +4,9 @@
 #include <atomic>
 #include <vector>
 
+#include "kernels/backend.h"
 #include "kernels/cpu/storage.h"
+#include "kernels/error.h"
 #include "kernels/host_weight.h"
 
 namespace paceline {

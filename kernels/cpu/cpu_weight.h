@@ -6,10 +6,10 @@
 #include <memory>
 #include <span>
 
-#include "kernels/backend.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/weight_arena.h"
+#include "kernels/op_args.h"
 
 namespace paceline {
 

@@ -1,10 +1,10 @@
 #pragma once
 // Cuts a gemm into panels and row tiles for the pool.
 
-#include "kernels/backend.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/mapped_memory.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/op_args.h"
 
 namespace paceline {
 

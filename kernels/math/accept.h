@@ -26,7 +26,6 @@
 // have origin = absolute position of the step's first draft; offset = index of the draft for draft and accept, of the
 // target's row for recover and bonus. An origin occurs in one step only, so no noise value decides twice.
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 

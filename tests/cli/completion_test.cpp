@@ -1,7 +1,5 @@
 // runexp completion: the scripts are valid and complete what a user would type.
 
-#include <sstream>
-
 #include "speculative/proposer_entry.h"
 #include "tests/cli/runexp.h"
 

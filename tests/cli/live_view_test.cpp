@@ -1,7 +1,6 @@
 // The live view in a real terminal: tmux runs the program, and its screen is what a user would see.
 
 #include <csignal>
-#include <cstdlib>
 #include <unistd.h>
 
 #include "experiments/report/text/text.h"

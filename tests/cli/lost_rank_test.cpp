@@ -1,7 +1,5 @@
 // A rank that never comes back costs its cell and its process, not the sweep.
 
-#include <optional>
-
 #include "tests/cli/runexp.h"
 
 namespace paceline::test {

@@ -1,6 +1,5 @@
 // runexp models
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <sstream>

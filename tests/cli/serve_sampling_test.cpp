@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "tests/cli/runexp.h"
 #include "tests/cli/serve_program.h"
 
 namespace paceline::test {

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/run/runner.h"
-#include "experiments/run/supervise.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/holds.h"
 #include "tests/support/paths.h"

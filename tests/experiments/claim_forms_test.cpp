@@ -1,7 +1,6 @@
 // One run with all that can be claimed, read back from every form in which it is said: terminal, JSON, Markdown and the
 // page agree, and none decides for itself.
 
-#include <map>
 #include <regex>
 #include <set>
 

@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/util/printable.h"
 #include "experiments/report/text/text.h"
 #include "kernels/cpu/mapped_memory.h"
 #include "tests/support/checkpoint_writer.h"

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/experiments/config_files.h"
+#include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 
 namespace paceline {

@@ -13,11 +13,11 @@
 #include "experiments/analysis/read_run.h"
 #include "experiments/report/documents.h"
 #include "experiments/results/files/environment.h"
-#include "experiments/run/runner.h"
 #include "speculative/cascade_proposer.h"
 #include "speculative/eagle3_proposer.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
+#include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/paths.h"
 

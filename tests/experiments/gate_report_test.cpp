@@ -2,7 +2,6 @@
 
 #include "experiments/report/text/gate_report.h"
 
-#include <algorithm>
 #include <regex>
 
 #include <gtest/gtest.h>

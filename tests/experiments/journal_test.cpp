@@ -16,7 +16,6 @@
 #include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/paths.h"
 
 namespace paceline {
 namespace {

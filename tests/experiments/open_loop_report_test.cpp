@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/experiments/report_page.h"
+#include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 
 namespace paceline {

@@ -11,6 +11,7 @@
 #include "experiments/report/trace.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
+#include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
 
 namespace paceline::test {

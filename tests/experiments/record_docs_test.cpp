@@ -4,8 +4,8 @@
 
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/report/documents.h"
-#include "tests/experiments/config_files.h"
 #include "tests/experiments/synthetic_run.h"
+#include "tests/support/checkpoint_writer.h"
 #include "tests/support/holds.h"
 #include "tests/support/paths.h"
 

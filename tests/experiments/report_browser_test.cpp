@@ -11,9 +11,9 @@
 #include "experiments/results/files/files.h"
 #include "experiments/results/files/store.h"
 #include "tests/experiments/report_page.h"
+#include "tests/experiments/synthetic_run.h"
 #include "tests/support/browser.h"
 #include "tests/support/checkpoint_writer.h"
-#include "tests/support/paths.h"
 #include "tests/support/run_process.h"
 
 namespace paceline {

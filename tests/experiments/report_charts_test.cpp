@@ -9,6 +9,7 @@
 #include "experiments/report/comparison/comparison.h"
 #include "experiments/report/svg/chart.h"
 #include "tests/experiments/report_page.h"
+#include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 
 namespace paceline {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "experiments/report/html/html.h"
-#include "tests/experiments/synthetic_run.h"
 
 namespace paceline::test {
 

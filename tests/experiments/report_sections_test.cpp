@@ -12,6 +12,7 @@
 #include "experiments/report/documents.h"
 #include "tests/experiments/recorded_run.h"
 #include "tests/experiments/report_page.h"
+#include "tests/experiments/synthetic_run.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/holds.h"
 

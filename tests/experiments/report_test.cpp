@@ -9,6 +9,7 @@
 #include "experiments/report/text/text.h"
 #include "experiments/results/results.h"
 #include "tests/experiments/report_page.h"
+#include "tests/experiments/synthetic_run.h"
 #include "tests/support/holds.h"
 
 namespace paceline {

@@ -1,7 +1,5 @@
 // Prompts and outputs against the longest sequence: what fits, what is cut, and which key is named.
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 #include "experiments/run/engine_load.h"

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/run/plan/planned_cell.h"
 #include "tests/experiments/config_files.h"
 #include "tests/support/paths.h"
 

@@ -2,7 +2,6 @@
 
 #include "experiments/analysis/statistics/significance.h"
 
-#include <algorithm>
 #include <cmath>
 #include <random>
 

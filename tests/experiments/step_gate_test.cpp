@@ -3,7 +3,6 @@
 #include "experiments/analysis/step_gate.h"
 
 #include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 // A run folder whose journal is any bytes: what is read back, and the lines of requests.jsonl.
 
-#include <cstdlib>
 #include <fstream>
 
 #include "experiments/results/files/journal.h"

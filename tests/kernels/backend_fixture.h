@@ -1,9 +1,7 @@
 #pragma once
 // Shared by the op tests: guarded device buffers, reproducible values, packed weights, a paged KV cache.
 
-#include <cmath>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <vector>
 

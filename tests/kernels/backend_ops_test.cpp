@@ -3,7 +3,6 @@
 #include "tests/kernels/backend_ops.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "tests/kernels/paged_batch.h"
 

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "kernels/cuda/edit_parts.h"
-#include "kernels/math/edit.h"
 #include "tests/kernels/backend_ops.h"
 
 namespace paceline::test {

@@ -8,7 +8,6 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_kernels.h"
 #include "kernels/cpu/storage.h"
-#include "kernels/host_weight.h"
 #include "kernels/math/philox.h"
 #include "tests/kernels/backend_ops.h"
 #include "tests/support/made_rows.h"

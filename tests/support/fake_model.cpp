@@ -1,7 +1,6 @@
 #include "tests/support/fake_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace paceline::test {

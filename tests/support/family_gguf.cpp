@@ -1,7 +1,6 @@
 #include "tests/support/family_gguf.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/model/families.h"
 #include "engine/model/gguf_family.h"

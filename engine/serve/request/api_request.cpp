@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
-#include <span>
-#include <utility>
 
 #include "engine/serve/request/request_fields.h"
 #include "engine/text/utf8.h"
 #include "engine/tokenizer/chat_template.h"
 #include "engine/util/json_io.h"
-#include "engine/util/printable.h"
 
 namespace paceline {
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/weights/made/generated_tensors.h"
+#include "engine/weights/tensor_source.h"
 
 namespace paceline {
 

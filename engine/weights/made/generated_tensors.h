@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/model/weight_table.h"
-#include "engine/weights/tensor_source.h"
+#include "engine/weights/safetensors.h"
 #include "kernels/cpu/storage.h"
 #include "kernels/error.h"
 #include "kernels/math/random_weight.h"

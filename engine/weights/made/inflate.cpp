@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/util/json_io.h"
-
 namespace paceline {
 namespace {
 

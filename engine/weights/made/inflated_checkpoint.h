@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/model/model_shape.h"
 #include "engine/weights/checkpoint.h"
 #include "engine/weights/made/generated_tensors.h"
-#include "engine/weights/made/inflate.h"
 
 namespace paceline {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "engine/weights/made/generated_tensors.h"
 #include "kernels/host_weight.h"
 #include "kernels/row_blocks.h"
 

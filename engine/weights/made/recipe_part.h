@@ -1,8 +1,9 @@
 #pragma once
 // Tensors of inflated models, part by part.
 
-#include "engine/weights/made/generated_tensors.h"
 #include "engine/weights/made/inflate.h"
+#include "engine/weights/tensor_source.h"
+#include "kernels/math/random_weight.h"
 
 namespace paceline {
 

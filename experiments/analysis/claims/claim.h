@@ -1,7 +1,6 @@
 #pragma once
 // What a run shows, concluded once: terminal, JSON, Markdown and HTML say a claim in their own form and decide nothing.
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/results/results.h"
-
 namespace paceline {
 
 inline constexpr int kTimingPairs = 40;

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
 #include <fmt/format.h>
 

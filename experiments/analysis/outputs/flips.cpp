@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <map>
 
+#include "experiments/workload/request_sampling.h"
 #include "kernels/math/race.h"
 
 namespace paceline {

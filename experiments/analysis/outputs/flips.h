@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "experiments/analysis/outputs/output_comparison.h"
-#include "experiments/workload/request_sampling.h"
 #include "experiments/workload/requests.h"
 
 namespace paceline {

@@ -2,7 +2,6 @@
 // Is a difference more than noise? Tests and intervals for ratios of positive quantities, each with one stated formula.
 // Pure functions of their input; any thread.
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "experiments/config/file/load.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "engine/util/json_io.h"

@@ -1,7 +1,6 @@
 #include "experiments/config/keys/schema.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "engine/util/suggest.h"

@@ -1,7 +1,6 @@
 #pragma once
 // What `runexp regress` found, in the forms that CI systems read. Pure text; the command writes the files.
 
-#include <optional>
 #include <string>
 #include <vector>
 

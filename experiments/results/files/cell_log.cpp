@@ -11,7 +11,6 @@
 
 #include "engine/util/clock.h"
 #include "engine/util/printable.h"
-#include "experiments/results/files/environment.h"
 #include "experiments/results/files/files.h"
 
 namespace paceline {

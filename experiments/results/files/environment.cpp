@@ -3,25 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <elf.h>
-#include <filesystem>
 #include <fstream>
 #include <link.h>
 #include <optional>
 #include <sstream>
 #include <sys/utsname.h>
 #include <unistd.h>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include "engine/util/clock.h"
 #include "experiments/results/build_info.h"
-#include "experiments/results/results.h"
 #include "kernels/cpu/cores.h"
 #include "kernels/cuda/probe.h"
 #include "kernels/fnv1a.h"

@@ -1,6 +1,7 @@
 #include "experiments/results/files/journal.h"
 
 #include <charconv>
+#include <optional>
 
 #include <boost/crc.hpp>
 #include <fmt/format.h>

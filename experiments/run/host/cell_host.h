@@ -2,7 +2,6 @@
 // What runs the cells of a load: ranks of this process (engine_host.h), or servers (served_host.h).
 
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <vector>
 

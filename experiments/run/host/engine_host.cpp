@@ -10,6 +10,7 @@
 #include "experiments/config/devices.h"
 #include "experiments/run/measure/measure_devices.h"
 #include "experiments/run/measure/target_logits.h"
+#include "experiments/run/plan/planned_cell.h"
 #include "experiments/run/supervise.h"
 #include "experiments/workload/request_sampling.h"
 #include "speculative/proposer_entry.h"

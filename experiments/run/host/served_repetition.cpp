@@ -8,6 +8,7 @@
 #include "engine/serve/http_message.h"
 #include "experiments/analysis/statistics/statistics.h"
 #include "experiments/client/http_call.h"
+#include "experiments/client/load_driver.h"
 #include "experiments/client/server_metrics.h"
 #include "experiments/run/measure/measure_devices.h"
 #include "experiments/workload/request_sampling.h"

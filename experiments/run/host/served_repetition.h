@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "experiments/client/load_driver.h"
 #include "experiments/config/config.h"
+#include "experiments/config/server_url.h"
 #include "experiments/results/results.h"
 #include "experiments/ui/progress.h"
 #include "experiments/workload/arrivals.h"

@@ -1,7 +1,6 @@
 #pragma once
 // What is known of a planned cell before it runs, and whether the engine then ran what was asked.
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>

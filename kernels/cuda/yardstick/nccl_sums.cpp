@@ -3,6 +3,7 @@
 #include <mutex>
 #include <nccl.h>
 #include <utility>
+#include <vector>
 
 #include "kernels/error.h"
 

@@ -1,7 +1,5 @@
 // What a new proposer gets without a change to any other file: runexp, linked with a list that has one more.
 
-#include <algorithm>
-
 #include "speculative/proposer_entry.h"
 #include "tests/cli/runexp.h"
 

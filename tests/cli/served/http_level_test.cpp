@@ -5,7 +5,6 @@
 #include <csignal>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <thread>
 
 #include <fmt/format.h>

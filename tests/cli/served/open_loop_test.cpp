@@ -1,6 +1,5 @@
 // A server near its capacity: it refuses and breaks off nothing, and its memory stays.
 
-#include <chrono>
 #include <cmath>
 #include <random>
 

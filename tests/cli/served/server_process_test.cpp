@@ -3,7 +3,6 @@
 #include "experiments/run/host/server_process.h"
 
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include <gtest/gtest.h>

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "engine/cache/block_pool.h"
-#include "kernels/error.h"
 
 namespace paceline {
 namespace {

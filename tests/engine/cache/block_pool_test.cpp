@@ -1,7 +1,5 @@
 #include "engine/cache/block_pool.h"
 
-#include <random>
-
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"

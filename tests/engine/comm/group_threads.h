@@ -2,7 +2,6 @@
 // Runs one function per rank of a thread group and keeps what each threw.
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>

@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/batch.h"
-#include "kernels/error.h"
 #include "tests/engine/core/scheduler_desk.h"
 
 namespace paceline {

@@ -1,7 +1,6 @@
 // The tokens that may follow a text: those that brute force finds.
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 // What a byte grammar says of a text, by the definition.
 
 #include <set>
-#include <string>
 #include <string_view>
 
 #include "engine/grammar/byte_grammar.h"

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/model/rope.h"
-#include "engine/util/json_io.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/paths.h"

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/model/families.h"
 #include "engine/model/model_spec_reader.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/expect_error.h"

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/grammar/json_schema.h"
 #include "engine/serve/api_error.h"
 #include "tests/engine/serve/small_tokenizer.h"
 

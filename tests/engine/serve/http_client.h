@@ -3,10 +3,7 @@
 
 #include <arpa/inet.h>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <functional>
 #include <future>
 #include <memory>
 #include <netinet/in.h>

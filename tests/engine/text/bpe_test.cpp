@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/text/utf8.h"
-
 namespace paceline {
 namespace {
 

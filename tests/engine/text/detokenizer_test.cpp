@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/text/utf8.h"
-#include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
 
 namespace paceline {

@@ -2,7 +2,6 @@
 // Shared by the tests of engine/text: where data lies, temporary files, and the CPU time of this thread.
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/text/byte_level.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"

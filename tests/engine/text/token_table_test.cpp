@@ -4,7 +4,6 @@
 
 #include "engine/text/byte_level.h"
 #include "kernels/error.h"
-#include "tests/engine/text/text_test_support.h"
 #include "tests/support/expect_error.h"
 
 namespace paceline {

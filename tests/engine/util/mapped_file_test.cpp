@@ -1,6 +1,5 @@
 #include "engine/util/mapped_file.h"
 
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <sys/stat.h>

@@ -3,7 +3,6 @@
 #include "engine/weights/made/dummy_checkpoint.h"
 
 #include <cmath>
-#include <cstring>
 
 #include <gtest/gtest.h>
 

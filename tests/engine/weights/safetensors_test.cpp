@@ -1,6 +1,5 @@
 #include "engine/weights/safetensors.h"
 
-#include <algorithm>
 #include <string>
 #include <sys/resource.h>
 

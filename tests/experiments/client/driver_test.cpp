@@ -1,7 +1,6 @@
 // Requests to a server with planted faults: each fault is a failed request with its name, whatever else goes on.
 
 #include <algorithm>
-#include <csignal>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Strict numerics: the bits of a row depend on nothing but the row (docs/numerics.md), on the CPU for every instruction
 // set and number of threads, on a GPU where there is one.
 
+#include <cmath>
 #include <functional>
 #include <numeric>
 

@@ -4,8 +4,8 @@
 #include "kernels/cuda/attention_cuts.h"
 
 #include <algorithm>
-#include <numeric>
 #include <random>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/batch_rows.h"
 #include "speculative/cascade_proposer.h"
 #include "speculative/ngram_proposer.h"
 #include "speculative/selftest/fresh_drafts.h"

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/speculative/lossless/workload.h"
-#include "tests/support/paths.h"
 
 namespace paceline::test {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <iostream>
-#include <optional>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

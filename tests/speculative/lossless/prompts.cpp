@@ -7,7 +7,7 @@
 
 #include "engine/tokenizer/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "speculative/selftest/engine_rig.h"
+#include "kernels/error.h"
 #include "tests/support/paths.h"
 
 namespace paceline::test {

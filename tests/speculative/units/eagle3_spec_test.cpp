@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/weights/checkpoint.h"
-#include "speculative/selftest/engine_rig.h"
 #include "tests/support/eagle3_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/paths.h"
