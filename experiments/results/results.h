@@ -228,7 +228,9 @@ struct RepetitionResult {
     visit(
         "requests", [](const R& r) { return r.requests.size(); }, "their number");
     visit("output_tokens", output_tokens_of, "of them all");
-    visit("output_hash", output_hash, "FNV-1a over all output tokens in the order of the requests");
+    visit("output_hash", output_hash,
+          "FNV-1a over all output tokens in the order of the prompts "
+          "([docs/metrics.md](../docs/metrics.md#checks-on-the-records))");
     visit("phase_ms", &R::phases, "");
     visit("passes", &R::passes, "null in runs of older programs");
     visit("counters", &R::counters, "");

@@ -45,7 +45,9 @@ CellResult open_loop(CellResult cell, double gap_ms) {
       r.requests.push_back(one);
       r.requests.back().id = fmt::format("q{}", i);
       r.requests.back().arrival_ms = gap_ms * i;
-      if (gap_ms < 20) r.requests.back().e2e_ms += 30.0 * i;  // the queue grows
+      if (gap_ms >= 20) continue;
+      r.requests.back().ttft_ms += 30.0 * i;  // the queue grows
+      r.requests.back().e2e_ms += 30.0 * i;
     }
     r.wall_s = 40 * gap_ms * 1e-3;
   }

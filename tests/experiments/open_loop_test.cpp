@@ -46,6 +46,17 @@ CellResult simulated(double rate_per_s, double service_s, uint64_t seed, int req
   return cell;
 }
 
+RunResult run_of(CellResult plain, CellResult speculative) {
+  plain.id = plain.baseline_id = speculative.baseline_id = "plain";
+  speculative.id = "ngram";
+  speculative.axes.proposer = "ngram";
+  speculative.axes.num_speculative_tokens = 3;
+  speculative.certificate.status = CertificateStatus::pass;
+  RunResult run;
+  run.cells = {std::move(plain), std::move(speculative)};
+  return run;
+}
+
 TEST(OpenLoop, QueuesThatGrowAreToldFromThoseThatDoNot) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     EXPECT_NE(summarize_open_loop(simulated(0.7, 1, seed))->saturated, true) << seed;
@@ -96,6 +107,33 @@ TEST(OpenLoop, FillingUpIsNoGrowth) {
   EXPECT_LT(std::abs(*summary.queue_growth_per_s), 0.8);
 }
 
+/// So it does where the run is over before many requests have left: more and more are in flight, and nobody waits.
+TEST(OpenLoop, ARunThatIsShortBesideARequestSaysNothing) {
+  CellResult cell = simulated(10, 0.001, 5, 24, 3);
+  for (RepetitionResult& r : cell.repetitions)
+    for (RequestRecord& q : r.requests) q.e2e_ms = 1990 + double(q.dataset_index * 20);
+  const OpenLoopSummary summary = *summarize_open_loop(cell);
+  EXPECT_GT(summary.queue_growth_interval->low, 0);
+  EXPECT_FALSE(summary.saturated);
+  const RunResult run = run_of(cell, cell);
+  EXPECT_NE(
+      summary_markdown(run, summarize(run))
+          .find("Whether 2 cells keep up is not known: more and more requests were in flight, but later ones waited no "
+                "longer or found the engine empty: the run is short beside its requests or bursts. Send more."),
+      std::string::npos);
+}
+
+TEST(OpenLoop, AnEngineThatIsEmptyAgainKeepsUp) {
+  CellResult cell = simulated(3, 1, 1, 60, 3);
+  EXPECT_EQ(summarize_open_loop(cell)->saturated, true);
+  for (RequestRecord& q : cell.repetitions[1].requests)
+    if (q.dataset_index < 35) q.e2e_ms = 0.01;
+  const OpenLoopSummary summary = *summarize_open_loop(cell);
+  EXPECT_GT(summary.queue_growth_interval->low, 0);
+  EXPECT_GT(summary.wait_growth_interval->low, 0);
+  EXPECT_FALSE(summary.saturated);
+}
+
 TEST(OpenLoop, RatesDelaysAndRequestsInFlight) {
   const CellResult cell = simulated(0.5, 1, 4, 400);
   const OpenLoopSummary summary = *summarize_open_loop(cell);
@@ -111,17 +149,6 @@ TEST(OpenLoop, RatesDelaysAndRequestsInFlight) {
   for (RepetitionResult& r : closed.repetitions)
     for (RequestRecord& q : r.requests) q.arrival_ms.reset();
   EXPECT_FALSE(summarize_open_loop(closed));
-}
-
-RunResult run_of(CellResult plain, CellResult speculative) {
-  plain.id = plain.baseline_id = speculative.baseline_id = "plain";
-  speculative.id = "ngram";
-  speculative.axes.proposer = "ngram";
-  speculative.axes.num_speculative_tokens = 3;
-  speculative.certificate.status = CertificateStatus::pass;
-  RunResult run;
-  run.cells = {std::move(plain), std::move(speculative)};
-  return run;
 }
 
 TEST(OpenLoop, CellsAreComparedByLatencyNotByTokensASecond) {
@@ -263,6 +290,23 @@ TEST(Goodput, ARepetitionWithoutAGoodRequestLosesNothing) {
   for (RequestRecord& q : uneven.repetitions[0].requests) q.ttft_ms = 1000;
   const std::string text = goodput_text({uneven, goodput_cell("even", {26, 26.1, 25.9}, 100, 100)});
   EXPECT_NE(text.find("1 cell is not significantly worse than it."), std::string::npos) << text;
+}
+
+TEST(Goodput, ACellWithoutAGoodRequestIsWorse) {
+  const std::vector<double> walls_s = {20, 20.1, 19.9, 20, 20.2};
+  const std::string text =
+      goodput_text({goodput_cell("fast", walls_s, 100, 100), goodput_cell("slow", walls_s, 100, 0)});
+  EXPECT_NE(text.find("ngram, fast k=3, 4.99 per second, 100 % of all."), std::string::npos) << text;
+  EXPECT_EQ(text.find("worse than it"), std::string::npos) << text;
+}
+
+// Of an open loop it is counted as the rates beside it are: behind the first arrival.
+TEST(Goodput, OfAnOpenLoopIsNotAboveWhatWasAchieved) {
+  const CellResult cell = simulated(2, 0.01, 3, 12, 3);
+  const Goodput all = *goodput_of(cell, {.ttft_ms = 1e6, .tpot_ms = {}});
+  EXPECT_EQ(all.share, 1);
+  EXPECT_DOUBLE_EQ(*all.rate_per_s, *summarize_open_loop(cell)->achieved_rate_per_s);
+  EXPECT_FALSE(goodput_of(simulated(2, 0.01, 3, 1, 1), {.ttft_ms = 1e6, .tpot_ms = {}})->rate_per_s.value_or(0) > 0);
 }
 
 TEST(OpenLoop, AchievedIsNeverAboveOffered) {

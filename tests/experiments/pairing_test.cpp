@@ -88,6 +88,13 @@ TEST(Pairing, CellsMeasuredApartAreIndependentSamples) {
   const json row = summary_to_json(run, summary)["cells"][1];
   EXPECT_EQ(row["paired_with_baseline"], false);
   EXPECT_EQ(row["baseline_apart_s"], 7500.0);
+  for (CellResult* const each : {&base, &cell})  // answers of one token: without TPOT speedup alone is a ratio
+    for (RepetitionResult& r : each->repetitions)
+      for (RequestRecord& q : r.requests) q.output.resize(1);
+  const RunResult short_run = run_of({base, cell});
+  const json of_short = summary_to_json(short_run, summarize(short_run))["cells"][1];
+  EXPECT_TRUE(of_short["decode_speedup"].is_null());
+  EXPECT_EQ(of_short["paired_with_baseline"], false);
 }
 
 TEST(Pairing, CellsMeasuredApartShowNothingWhereOneWasDisturbed) {

@@ -104,8 +104,7 @@ Pick pick_of(const VerdictView& view, const LoadGroup& group, const Measure& mea
     if (s == &best || !measure.holds(view, *s)) continue;
     const std::optional<RatioInterval> ratio = ratio_of(view, measure, best, *s);
     const bool has_interval = ratio && ratio->low;
-    const bool had_none_good = !has_interval && std::min(best.repetitions, s->repetitions) > 1;  // in a repetition
-    if (measure.kind == PickKind::goodput && (had_none_good || is_equal_by_share(best, *s, has_interval))) {
+    if (measure.kind == PickKind::goodput && is_equal_by_share(best, *s, has_interval)) {
       add(*s);
     } else if (const Claim* const claim = measure.kind == PickKind::throughput ? rate_claim(view, best, *s) : nullptr;
                claim && has_interval) {

@@ -19,22 +19,38 @@ constexpr double kNormal975 = 1.959964;
 
 struct Stay {
   double arrival_ms = 0, end_ms = 0;
+  double wait_ms = 0;  // TTFT, or E2E where answers come whole
 };
 
 /// Of one repetition, in the order of arrival.
 std::vector<Stay> stays_of(const RepetitionResult& repetition) {
+  const bool is_whole = repetition.client && !repetition.client->streamed;
   std::vector<Stay> stays;
   for (const RequestRecord& q : repetition.requests) {
-    if (q.arrival_ms) stays.push_back({.arrival_ms = *q.arrival_ms, .end_ms = *q.arrival_ms + q.e2e_ms});
+    if (!q.arrival_ms) continue;
+    stays.push_back(
+        {.arrival_ms = *q.arrival_ms, .end_ms = *q.arrival_ms + q.e2e_ms, .wait_ms = is_whole ? q.e2e_ms : q.ttft_ms});
   }
   std::sort(stays.begin(), stays.end(), [](const Stay& a, const Stay& b) { return a.arrival_ms < b.arrival_ms; });
   return stays;
 }
 
+/// From the first arrival to the last end.
+double span_s(const std::vector<Stay>& stays) {
+  double last_end_ms = 0;
+  for (const Stay& stay : stays) last_end_ms = std::max(last_end_ms, stay.end_ms);
+  return (last_end_ms - stays.front().arrival_ms) / 1e3;
+}
+
+struct Slope {
+  double value = 0;
+  double variance = 0;  // of value
+};
+
 struct Growth {
-  double per_s = 0;
-  double variance = 0;  // of per_s
-  double window_s = 0;
+  Slope in_flight;         // per second
+  double window_s = 0;     // over which
+  bool was_empty = false;  // an arrival of the second half found nothing in flight
 };
 
 /// Slope of the requests in flight over the last two thirds of the arrivals.
@@ -43,6 +59,7 @@ std::optional<Growth> growth_of(const std::vector<Stay>& stays) {
   std::vector<double> ends;  // sorted, of the requests that came before
   double sum_t = 0, sum_n = 0, sum_tt = 0, sum_tn = 0, count = 0;
   double before = 0, sum_steps = 0, sum_squares = 0;  // of the changes from one arrival to the next
+  bool is_empty = false;
   const size_t first = stays.size() / 3;
   for (size_t i = 0; i < stays.size(); ++i) {
     const double now_ms = stays[i].arrival_ms;
@@ -54,6 +71,7 @@ std::optional<Growth> growth_of(const std::vector<Stay>& stays) {
         sum_squares += (in_flight - before) * (in_flight - before);
       }
       before = in_flight;
+      is_empty = is_empty || (2 * i >= stays.size() && in_flight == 0);
       count += 1;
       sum_t += t;
       sum_n += in_flight;
@@ -66,10 +84,46 @@ std::optional<Growth> growth_of(const std::vector<Stay>& stays) {
   if (spread <= 0) return std::nullopt;
   const double window_s = (stays.back().arrival_ms - stays[first].arrival_ms) / 1e3;
   const double walk = std::max(0.0, sum_squares - sum_steps * sum_steps / (count - 1));
-  return Growth{.per_s = (count * sum_tn - sum_t * sum_n) / spread,
-                .variance = 1.2 * walk / (window_s * window_s),
-                .window_s = window_s};
+  return Growth{
+      .in_flight = {.value = (count * sum_tn - sum_t * sum_n) / spread, .variance = 1.2 * walk / (window_s * window_s)},
+      .window_s = window_s,
+      .was_empty = is_empty};
 }
+
+/// Of the wait over the arrival, in seconds per second, by the spread about the line. REQUIRES three arrivals, not all
+/// at once.
+Slope wait_growth_of(const std::vector<Stay>& stays) {
+  const double count = double(stays.size());
+  double mean_t = 0, mean_s = 0, sum_tt = 0, sum_ts = 0, sum_ss = 0;
+  for (const Stay& stay : stays) {
+    mean_t += stay.arrival_ms / count;
+    mean_s += stay.wait_ms / count;
+  }
+  for (const Stay& stay : stays) {
+    const double t = stay.arrival_ms - mean_t, s = stay.wait_ms - mean_s;
+    sum_tt += t * t;
+    sum_ts += t * s;
+    sum_ss += s * s;
+  }
+  const double residual = std::max(0.0, sum_ss - sum_ts * sum_ts / sum_tt);
+  return {.value = sum_ts / sum_tt, .variance = residual / (count - 2) / sum_tt};
+}
+
+/// Of repetitions; of a trace they all replay the same arrivals, so that their errors are one.
+struct Slopes {
+  std::vector<double> values;
+  double variance = 0;
+
+  void add(const Slope& slope) {
+    values.push_back(slope.value);
+    variance += slope.variance;
+  }
+  Interval interval(bool is_one_error) const {
+    const double count = double(values.size()), middle = *mean(values);
+    const double half = kNormal975 * std::sqrt(variance / count / (is_one_error ? 1 : count));
+    return {.low = middle - half, .high = middle + half};
+  }
+};
 
 std::optional<int64_t> fact(const json& facts, const char* name) {
   if (!facts.is_object()) return std::nullopt;
@@ -100,6 +154,23 @@ bool meets(const RequestRecord& request, const ServiceLevel& slo) {
   return !slo.tpot_ms || !tpot || *tpot <= *slo.tpot_ms;
 }
 
+struct Served {
+  double count = 0, seconds = 0;
+  Served& operator+=(const Served& more) {
+    count += more.count;
+    seconds += more.seconds;
+    return *this;
+  }
+};
+
+/// Requests and the time they took: all of them by the wall, or those behind the first arrival, as an open loop's rates
+/// are counted.
+Served served_in(const RepetitionResult& r) {
+  const std::vector<Stay> stays = stays_of(r);
+  if (stays.empty()) return {.count = double(r.requests.size()), .seconds = r.wall_s};
+  return {.count = double(stays.size() - 1), .seconds = span_s(stays)};
+}
+
 int64_t num_good(const RepetitionResult& r, const ServiceLevel& slo) {
   return std::ranges::count_if(r.requests, [&](const RequestRecord& request) { return meets(request, slo); });
 }
@@ -114,16 +185,16 @@ bool is_open_loop(const CellResult& cell) {
 std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
   if (!is_open_loop(cell)) return std::nullopt;
   OpenLoopSummary out;
-  double arrivals_s = 0, ends_s = 0, wall_s = 0, stay_s = 0, gaps = 0, window_s = 0, variance = 0;
-  std::vector<double> delays, growths;
+  double arrivals_s = 0, ends_s = 0, wall_s = 0, stay_s = 0, gaps = 0, window_s = 0, judged_gaps = 0;
+  bool was_empty = false;
+  std::vector<double> delays;
+  Slopes in_flight, wait;
   for (const RepetitionResult& r : cell.repetitions) {
     const std::vector<Stay> stays = stays_of(r);
     if (stays.empty()) continue;
     arrivals_s += (stays.back().arrival_ms - stays.front().arrival_ms) / 1e3;
     gaps += double(stays.size() - 1);
-    double last_end_ms = 0;
-    for (const Stay& stay : stays) last_end_ms = std::max(last_end_ms, stay.end_ms);
-    ends_s += (last_end_ms - stays.front().arrival_ms) / 1e3;
+    ends_s += span_s(stays);
     wall_s += r.wall_s;
     for (const Stay& stay : stays) stay_s += (stay.end_ms - stay.arrival_ms) / 1e3;
     for (const RequestRecord& q : r.requests) {
@@ -131,25 +202,30 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
       out.late_requests += q.send_delay_ms > kLateMs ? 1 : 0;
     }
     if (const std::optional<Growth> growth = growth_of(stays)) {
-      growths.push_back(growth->per_s);
+      in_flight.add(growth->in_flight);
+      wait.add(wait_growth_of(stays));
       window_s += growth->window_s;
-      variance += growth->variance;
+      judged_gaps += double(stays.size() - 1);
+      was_empty = was_empty || growth->was_empty;
     }
   }
   if (arrivals_s > 0) out.offered_rate_per_s = gaps / arrivals_s;
   if (ends_s > 0 && gaps > 0) out.achieved_rate_per_s = gaps / ends_s;
   if (wall_s > 0) out.mean_in_flight = stay_s / wall_s;
   out.send_delay_ms = percentiles(delays);
-  out.queue_growth_per_s = mean(growths);
+  out.queue_growth_per_s = mean(in_flight.values);
+  out.wait_growth = mean(wait.values);
   if (out.queue_growth_per_s) {
-    const double growth = *out.queue_growth_per_s, count = double(growths.size());
-    // of a trace all repetitions replay the same arrivals: their errors are one
-    const double half =
-        kNormal975 * std::sqrt(cell.load.starts_with("trace") ? variance / count : variance / count / count);
-    out.queue_growth_interval = {.low = growth - half, .high = growth + half};
-    if (growth - half > 0 && growth * window_s / count >= kGrowthRequests)
+    const bool is_trace = cell.load.starts_with("trace");
+    const double count = double(in_flight.values.size());
+    const Interval growth = in_flight.interval(is_trace), longer = wait.interval(is_trace);
+    out.queue_growth_interval = growth;
+    out.wait_growth_interval = longer;
+    const bool grew = growth.low > 0 && *out.queue_growth_per_s * window_s / count >= kGrowthRequests;
+    const bool waited = longer.low > 0 && *out.wait_growth * judged_gaps / count >= kGrowthRequests;
+    if (grew && waited && !was_empty)
       out.saturated = true;
-    else if (growth + half <= kMostGrowth * out.offered_rate_per_s.value_or(0))
+    else if (growth.high <= kMostGrowth * out.offered_rate_per_s.value_or(0))
       out.saturated = false;
   }
   return out;
@@ -178,23 +254,25 @@ std::optional<ClosedLoop> closed_loop_of(const CellResult& cell) {
 std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& slo) {
   if (slo.empty()) return std::nullopt;
   int64_t good = 0, all = 0;
-  double wall_s = 0;
+  Served served;
   for (const RepetitionResult& r : cell.repetitions) {
     if (r.client && !r.client->streamed) return std::nullopt;  // nobody knows when first tokens came
     good += num_good(r, slo);
     all += int64_t(r.requests.size());
-    wall_s += r.wall_s;
+    served += served_in(r);
   }
   if (all == 0) return std::nullopt;
   Goodput out{.share = double(good) / double(all), .rate_per_s = {}};
-  if (wall_s > 0) out.rate_per_s = double(good) / wall_s;
+  if (served.seconds > 0) out.rate_per_s = out.share * served.count / served.seconds;
   return out;
 }
 
 std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo) {
   std::vector<double> rates;
   for (const RepetitionResult& r : cell.repetitions) {
-    rates.push_back(r.wall_s > 0 ? double(num_good(r, slo)) / r.wall_s : 0);
+    const Served served = served_in(r);
+    const double good = std::max(0.5, double(num_good(r, slo))) / std::max(1.0, double(r.requests.size()));
+    rates.push_back(served.seconds > 0 ? good * served.count / served.seconds : 0);
   }
   return rates;
 }

@@ -21,8 +21,12 @@ struct OpenLoopSummary {
   /// slope through such a walk over T seconds has the variance 6/5 · (variance per second) / T. None: fewer than
   /// kMinArrivalsToJudge in a repetition.
   std::optional<Interval> queue_growth_interval;
-  std::optional<bool> saturated;  // neither: too few arrivals tell
-  int64_t late_requests = 0;      // sent more than kLateMs after their time
+  /// Least-squares slope of TTFT (of E2E where answers come whole) over the arrival, in seconds per second; mean over
+  /// repetitions. In flight grows as well where a run begins empty and is short beside a request; then nobody waits.
+  std::optional<double> wait_growth;
+  std::optional<Interval> wait_growth_interval;  // by the spread about the line
+  std::optional<bool> saturated;                 // neither: too few arrivals tell
+  int64_t late_requests = 0;                     // sent more than kLateMs after their time
   Percentiles send_delay_ms;
 
   template <class Visit>
@@ -36,9 +40,13 @@ struct OpenLoopSummary {
     visit("mean_in_flight", &O::mean_in_flight, "sum of E2E / wall time (Little's law)");
     visit("queue_growth_per_s", &O::queue_growth_per_s, "slope of requests in flight over the last two thirds");
     visit("queue_growth_per_s_ci95", &O::queue_growth_interval, "");
-    visit("saturated", &O::saturated,
-          "true: that interval lies above 0 and the queue grew by a request or more, so that latencies depend on the "
-          "run's length; false: it ends below a tenth of the offered rate; null: not known");
+    visit("wait_growth", &O::wait_growth, "slope of TTFT over the arrival, in seconds per second");
+    visit("wait_growth_ci95", &O::wait_growth_interval, "");
+    visit(
+        "saturated", &O::saturated,
+        "true: more and more are in flight, later requests wait longer (both intervals lie above 0, and a queue grew "
+        "by a request or more), and no arrival of the second half found the engine empty, so that latencies depend on "
+        "the run's length; false: the first interval ends below a tenth of the offered rate; null: not known");
     visit("late_requests", &O::late_requests, "sent more than a millisecond after their time");
     visit("send_delay_ms", &O::send_delay_ms, "");
   }
@@ -88,7 +96,8 @@ struct Goodput {
   template <class Visit>
   static void fields(Visit&& visit) {
     visit("share", &Goodput::share, "requests that meet every limit that is given / all requests");
-    visit("rate_per_s", &Goodput::rate_per_s, "requests that do, over the wall time of all repetitions");
+    visit("rate_per_s", &Goodput::rate_per_s,
+          "`share` of the requests over the wall time of all repetitions; in an open loop of `achieved_rate_per_s`");
   }
 };
 
@@ -96,7 +105,8 @@ struct Goodput {
 /// or there is no request.
 std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& slo);
 
-/// [repetition] requests that meet the limits, per second of its wall time. REQUIRES a limit.
+/// [repetition] requests that meet the limits per second, counted as Goodput::rate_per_s; of none half a one, as zero
+/// has no logarithm. REQUIRES a limit.
 std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo);
 
 /// "ttft ≤ 200 ms, tpot ≤ 20 ms"

@@ -84,14 +84,17 @@ struct CellSummary {
     visit("speedup_ci95", &S::speedup,
           "Student-t interval of the log ratios paired by repetition, null with one; Welch's where the two were not "
           "measured by turns");
-    visit("decode_speedup", ratio_of_member(&S::decode_speedup), "ratio of mean TPOT, baseline over cell");
+    visit("decode_speedup", ratio_of_member(&S::decode_speedup),
+          "mean TPOT of the baseline over the cell's: geometric mean of the repetitions' ratios");
     visit("decode_speedup_ci95", &S::decode_speedup, "likewise");
     visit("speedup_bound", &S::speedup_bound,
           "what `speedup` would be if verifying were free ([docs/metrics.md](../docs/metrics.md#speed))");
     visit("decode_speedup_bound", &S::decode_speedup_bound, "likewise");
     visit(
         "paired_with_baseline",
-        [](const S& s) { return s.decode_speedup ? std::optional(s.pairing == Pairing::by_repetition) : std::nullopt; },
+        [](const S& s) {
+          return s.speedup || s.decode_speedup ? std::optional(s.pairing == Pairing::by_repetition) : std::nullopt;
+        },
         "whether the two were measured by turns ([docs/metrics.md](../docs/metrics.md#words))");
     visit("baseline_apart_s", &S::baseline_apart_s,
           "how many seconds earlier the baseline was measured; null: not known");

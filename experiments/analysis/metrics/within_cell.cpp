@@ -58,7 +58,7 @@ std::optional<RatioTest> ratio_over_requests(const Sums& baseline, const Sums& c
   return bootstrap_ratio(requests);
 }
 
-/// Of a category: by the spread of repetitions or of requests, whichever is wider; none where one of them is not known.
+/// Of a category: its interval holds that of repetitions and that of requests; none where one of them is not known.
 std::optional<RatioInterval> category_ratio(const Sums& baseline, const Sums& cell, Pairing pairing) {
   std::optional<RatioInterval> ratio =
       ratio_of_repetitions(mean_per_repetition(baseline), mean_per_repetition(cell), pairing);

@@ -30,7 +30,7 @@ struct CategorySummary {
     visit("decode_speedup", ratio_of_member(&C::decode_speedup),
           "mean TPOT of the baseline's requests of the category over the cell's");
     visit("decode_speedup_ci95", &C::decode_speedup,
-          "over repetitions or over requests, whichever is wider; null with one repetition or fewer than 5 requests");
+          "holds that over repetitions and that over requests; null with one repetition or fewer than 5 requests");
   }
 };
 

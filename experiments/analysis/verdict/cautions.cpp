@@ -191,18 +191,27 @@ void add_ratio_cautions(const VerdictView& view, const std::function<void(std::s
 
 /// Open loops of which the arrivals do not tell whether they keep up, and what a longer run would.
 std::string unknown_saturation_text(const std::vector<const CellSummary*>& ran) {
-  int64_t cells = 0;
+  int64_t cells = 0, filling = 0;
   double growth = 0;
   for (const CellSummary* const s : ran) {
     if (!s->open_loop || s->open_loop->saturated || !s->open_loop->queue_growth_interval) continue;
-    ++cells;
-    growth = std::max(growth, s->open_loop->queue_growth_interval->high / s->open_loop->offered_rate_per_s.value_or(1));
+    const Interval& in_flight = *s->open_loop->queue_growth_interval;
+    ++(in_flight.low > 0 ? filling : cells);
+    if (in_flight.low <= 0) growth = std::max(growth, in_flight.high / s->open_loop->offered_rate_per_s.value_or(1));
   }
-  if (cells == 0) return "";
-  return fmt::format(
-      "Whether {} up is not known: of so few requests a queue that grows by up to {} of the arrival rate would not be "
-      "seen. A thousand tell a tenth.",
-      counted(cells, "cell keeps", "cells keep"), percent_text(growth));
+  std::vector<std::string> texts;
+  if (filling > 0)
+    texts.push_back(
+        fmt::format("Whether {} up is not known: more and more requests were in flight, but later ones waited no "
+                    "longer or found the "
+                    "engine empty: the run is short beside its requests or bursts. Send more.",
+                    counted(filling, "cell keeps", "cells keep")));
+  if (cells > 0)
+    texts.push_back(
+        fmt::format("Whether {} up is not known: of so few requests a queue that grows by up to {} of the "
+                    "arrival rate would not be seen. A thousand tell a tenth.",
+                    counted(cells, "cell keeps", "cells keep"), percent_text(growth)));
+  return fmt::format("{}", fmt::join(texts, " "));
 }
 
 bool has_no_warm_up(const CellResult& cell) {
