@@ -18,7 +18,7 @@ struct EngineOptions {
   SchedulerOptions scheduler;
   BlockPoolOptions pool;
   int num_speculative_tokens = 0;  // drafts asked for per step; 0: plain decoding
-  int run_ahead = 0;  // steps launched before the previous one is collected; one stage only, none with a proposer
+  int run_ahead = 0;               // steps launched before the previous one is collected (one stage only)
 };
 
 /// Tokens of one sequence that a step has made final; with numerical_error those before the row without a distribution.

@@ -30,14 +30,10 @@ struct LogitBias {
   float bias = 0.0f;  // [-100, 100]
 };
 
-/// raw: of the logits as the model gives them. processed: as edited, before temperature and filters (vLLM's value of
-/// that name is of what those leave, too).
-enum class LogprobsOf : uint8_t { raw, processed };
-
+/// Of the logits as the model gives them, before edits, temperature and filters.
 struct LogprobParams {
   static constexpr int kNone = -1, kMostTop = 20;
   int num_top = kNone;  // 0: of each token of the output; more: of so many of the likeliest in its place, too
-  LogprobsOf of = LogprobsOf::raw;
   bool any() const { return num_top != kNone; }
 };
 

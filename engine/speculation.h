@@ -58,7 +58,8 @@ struct ProposerStats {
   std::vector<StageStats> stages = {};
 };
 
-/// Proposes drafts for sequences. One thread, the engine's, which first waits for their verdicts. Drafts never change
+/// Proposes drafts for sequences. One thread, the engine's, which first waits for a
+/// sequence's last verdict. Drafts never change
 /// outputs, only speed.
 class Proposer {
  public:

@@ -84,7 +84,7 @@ void ChainVerifier::keep_raw_rows(Step& step, const Logits& logits, Backend& bac
   step.raw_rows.resize(step.rows.size());
   for (size_t i = 0; i < step.rows.size(); ++i) {
     const VerifyRow& row = step.rows[i];
-    if (!row.logprobs.any() || row.logprobs.of != LogprobsOf::raw || !row.plan) continue;
+    if (!row.logprobs.any() || !row.plan) continue;
     const MatView window = logits.rows.row_range(row.first_logit, row.proposal.draft.size() + 1);
     step.raw_rows[i] = download_rows(backend, window, logits.vocab_size);
   }

@@ -7,10 +7,9 @@
 
 namespace paceline {
 
-VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& draft, std::string_view key) {
+void check_vocabularies(const Tokenizer& target, const Tokenizer& draft, std::string_view key) {
   const int target_size = int(target.vocab_size());
-  const int draft_size = int(draft.vocab_size());
-  const int common = std::min(target_size, draft_size);
+  const int common = std::min(target_size, int(draft.vocab_size()));
   int num_equal = 0;
   std::string differing;
   int num_differing = 0;
@@ -28,7 +27,6 @@ VocabularyReport compare_vocabularies(const Tokenizer& target, const Tokenizer& 
          "the same id in both; use a draft model trained with the target's tokenizer",
          key, differing, 100.0 * num_equal / target_size, target_size);
   }
-  return {target_size == draft_size ? VocabularyMatch::equal : VocabularyMatch::padded, common};
 }
 
 VocabularyId vocabulary_id(const Tokenizer& tokenizer) {

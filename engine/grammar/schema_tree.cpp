@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 #include "engine/util/percent.h"
 #include "engine/util/printable.h"

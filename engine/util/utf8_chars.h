@@ -1,5 +1,6 @@
 #pragma once
-// Where characters begin in UTF-8 text that is known to be well-formed. Decoding and checking: engine/text/utf8.h.
+// Where characters begin in UTF-8 text, by its bytes alone: of ill-formed text a byte that could be within a character
+// counts as one. Decoding and checking: engine/text/utf8.h.
 
 #include <algorithm>
 #include <cstddef>

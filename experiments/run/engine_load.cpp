@@ -452,8 +452,8 @@ EngineLoad::DraftModel& EngineLoad::draft_model(const ExperimentConfig& cell) {
   if (draft.self) {
     loaded.weights = weights_;
   } else {
-    compare_vocabularies(*tokenizer(), *load_tokenizer(draft),
-                         fmt::format("speculation.{}", cell.speculation.modelled()->name));
+    check_vocabularies(*tokenizer(), *load_tokenizer(draft),
+                       fmt::format("speculation.{}", cell.speculation.modelled()->name));
     loaded.weights =
         load_weights(*open_tensors(draft_source(draft)), *loaded.plan.draft, *team_, ranks, loaded.plan.draft_dtype);
   }

@@ -87,8 +87,8 @@ void run_loads(SweepUnderWay& sweep, const std::vector<std::vector<size_t>>& gro
 void check_draft_vocabulary(const ExperimentConfig& config) {
   const SecondModelConfig* const draft = config.speculation.draft_model();
   if (!draft || draft->self) return;
-  compare_vocabularies(*load_tokenizer(config.engine.target), *load_tokenizer(*draft),
-                       fmt::format("speculation.{}", config.speculation.modelled()->name));
+  check_vocabularies(*load_tokenizer(config.engine.target), *load_tokenizer(*draft),
+                     fmt::format("speculation.{}", config.speculation.modelled()->name));
 }
 
 LoadLimits limits_of(const std::vector<Cell>& cells, const std::string& load_key, int auto_threads) {

@@ -14,8 +14,6 @@ TEST(IntervalText, IsOneFormulaAtAnyNumberOfDigits) {
   EXPECT_EQ(bound_text(1.0049, 3), "1.005");
   EXPECT_EQ(bound_text(0.99996, 3), "0.99996");
   EXPECT_EQ(bound_text(1.0000001), "1.00000");
-  EXPECT_EQ(interval_range_text(1.0049, 1.38), "1.005–1.38");
-  EXPECT_EQ(interval_range_text(1.0049, {}), "");
   EXPECT_EQ(interval_text(1.2, 1.0002, 1.4, 3), "1.200× [1.0002, 1.400]");
 }
 

@@ -1,9 +1,12 @@
 // Whether an engine kept up, goodput and categories, on simulated queues and made-up records.
 
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
+#include "experiments/analysis/claims/pick.h"
+#include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/metrics/loads.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/verdict/verdict.h"
@@ -118,20 +121,30 @@ TEST(OpenLoop, ARunThatIsShortBesideARequestSaysNothing) {
   const RunResult run = run_of(cell, cell);
   EXPECT_NE(
       summary_markdown(run, summarize(run))
-          .find("Whether 2 cells keep up is not known: more and more requests were in flight, but later ones waited no "
-                "longer or found the engine empty: the run is short beside its requests or bursts. Send more."),
+          .find("Whether 2 cells keep up is not known: more and more requests were in flight, but later ones were not "
+                "seen to wait longer, or found the engine empty: the run is short beside its requests or bursts. "
+                "Send more."),
       std::string::npos);
 }
 
+// In most repetitions: of many some are empty again under a slow overload, too.
 TEST(OpenLoop, AnEngineThatIsEmptyAgainKeepsUp) {
-  CellResult cell = simulated(3, 1, 1, 60, 3);
-  EXPECT_EQ(summarize_open_loop(cell)->saturated, true);
-  for (RequestRecord& q : cell.repetitions[1].requests)
-    if (q.dataset_index < 35) q.e2e_ms = 0.01;
-  const OpenLoopSummary summary = *summarize_open_loop(cell);
-  EXPECT_GT(summary.queue_growth_interval->low, 0);
-  EXPECT_GT(summary.wait_growth_interval->low, 0);
-  EXPECT_FALSE(summary.saturated);
+  CellResult cell = simulated(3, 1, 1, 60, 4);
+  const auto empty_again = [&](size_t repetition) {
+    for (RequestRecord& q : cell.repetitions[repetition].requests)
+      if (q.dataset_index < 35) q.e2e_ms = q.ttft_ms = 0.01;
+    return *summarize_open_loop(cell);
+  };
+  EXPECT_EQ(empty_again(0).saturated, true);
+  const OpenLoopSummary half = empty_again(1);
+  EXPECT_GT(half.queue_growth_interval->low, 0);
+  EXPECT_GT(half.wait_growth_interval->low, 0);
+  EXPECT_FALSE(half.saturated);
+
+  int shown = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed)
+    shown += summarize_open_loop(simulated(1.2, 1, seed, 60, 20))->saturated == true ? 1 : 0;
+  EXPECT_GE(shown, 18);
 }
 
 TEST(OpenLoop, RatesDelaysAndRequestsInFlight) {
@@ -284,7 +297,7 @@ TEST(Goodput, ATieIsNoMost) {
             std::string::npos);
 }
 
-// 4 a second, none in one repetition: a ratio of logs does not exist, and what is not known is no loss.
+// 4 a second, none in one repetition, which counts as half a request: so wide an interval shows no loss.
 TEST(Goodput, ARepetitionWithoutAGoodRequestLosesNothing) {
   CellResult uneven = goodput_cell("uneven", {20, 20, 10}, 100, 100);
   for (RequestRecord& q : uneven.repetitions[0].requests) q.ttft_ms = 1000;
@@ -300,13 +313,24 @@ TEST(Goodput, ACellWithoutAGoodRequestIsWorse) {
   EXPECT_EQ(text.find("worse than it"), std::string::npos) << text;
 }
 
+TEST(Goodput, CellsWithoutAGoodRequestTie) {
+  RunResult run{.slo = {.ttft_ms = 100, .tpot_ms = {}}};
+  run.cells = {goodput_cell("a", {20, 20.1, 19.9}, 100, 0), goodput_cell("b", {40, 40.1, 39.9}, 100, 0)};
+  const RunSummary summary = summarize(run);
+  const VerdictView view(run, summary);
+  const auto most =
+      std::find_if(view.picks().begin(), view.picks().end(), [](const Pick& p) { return p.kind == PickKind::goodput; });
+  ASSERT_NE(most, view.picks().end());
+  EXPECT_EQ(most->cells.size(), 2u);
+}
+
 // Of an open loop it is counted as the rates beside it are: behind the first arrival.
 TEST(Goodput, OfAnOpenLoopIsNotAboveWhatWasAchieved) {
   const CellResult cell = simulated(2, 0.01, 3, 12, 3);
   const Goodput all = *goodput_of(cell, {.ttft_ms = 1e6, .tpot_ms = {}});
   EXPECT_EQ(all.share, 1);
   EXPECT_DOUBLE_EQ(*all.rate_per_s, *summarize_open_loop(cell)->achieved_rate_per_s);
-  EXPECT_FALSE(goodput_of(simulated(2, 0.01, 3, 1, 1), {.ttft_ms = 1e6, .tpot_ms = {}})->rate_per_s.value_or(0) > 0);
+  EXPECT_FALSE(goodput_of(simulated(2, 0.01, 3, 1, 1), {.ttft_ms = 1e6, .tpot_ms = {}})->rate_per_s);
 }
 
 TEST(OpenLoop, AchievedIsNeverAboveOffered) {

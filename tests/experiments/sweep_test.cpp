@@ -53,7 +53,7 @@ TEST(Sweep, NgramTp2QuickHas32Cells) {
   EXPECT_EQ(loaded.config.measure.repetitions, 3);
   EXPECT_FALSE(loaded.config.sampling.ignore_eos);
   EXPECT_TRUE(std::filesystem::exists(loaded.config.engine.target.directory / "config.json"));
-  const std::vector<Cell> cells = expand(loaded, {.devices = 2, .is_cpu = true});
+  const std::vector<Cell> cells = expand(loaded, {.devices = 2});
   ASSERT_EQ(cells.size(), 32u);
   check_invariants(cells);
   EXPECT_EQ(num_loads(cells), 4u);  // one per (tp, pp)
@@ -190,13 +190,13 @@ const char* const kExample = R"(
 
 TEST(Sweep, TheDocumentedExampleCountsAsDocumented) {
   const ConfigFiles files;
-  const std::vector<Cell> cells = expand(files.load(kExample), {.devices = 2, .is_cpu = false, .gpus = {2, true}});
+  const std::vector<Cell> cells = expand(files.load(kExample), {.devices = 2, .gpus = {2, true}});
   check_invariants(cells);
   const auto num_skipped =
       std::count_if(cells.begin(), cells.end(), [](const Cell& c) { return c.skip_reason.has_value(); });
   EXPECT_EQ(num_skipped, 18);
   EXPECT_EQ(cells.size() - static_cast<size_t>(num_skipped), 52u);
-  EXPECT_EQ(num_loads(cells), 6u);
+  EXPECT_EQ(num_loads(cells), 3u);
   for (const Cell& cell : cells) {
     if (cell.skip_reason) {
       EXPECT_EQ(*cell.skip_reason, "tp*pp <= devices is not met: tp = 2, pp = 2, devices = 2");

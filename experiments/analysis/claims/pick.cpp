@@ -82,9 +82,11 @@ std::optional<RatioInterval> ratio_of(const VerdictView& view, const Measure& me
   return ratio;
 }
 
-/// Shares of good requests decide where rates cannot: all that was sent at one rate is good, or there is no interval.
+/// Shares of good requests decide where rates cannot: all that was sent at one rate is good, nothing is, or there is no
+/// interval.
 bool is_equal_by_share(const CellSummary& best, const CellSummary& other, bool has_interval) {
-  return other.goodput->share == best.goodput->share && ((best.open_loop && other.open_loop) || !has_interval);
+  const double share = best.goodput->share;
+  return other.goodput->share == share && ((best.open_loop && other.open_loop) || share == 0 || !has_interval);
 }
 
 /// What is claimed of the rates of two cells, null where nothing is: a pair is judged once.

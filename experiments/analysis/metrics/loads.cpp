@@ -186,7 +186,7 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
   if (!is_open_loop(cell)) return std::nullopt;
   OpenLoopSummary out;
   double arrivals_s = 0, ends_s = 0, wall_s = 0, stay_s = 0, gaps = 0, window_s = 0, judged_gaps = 0;
-  bool was_empty = false;
+  int64_t num_empty = 0;  // repetitions in which the engine was empty again
   std::vector<double> delays;
   Slopes in_flight, wait;
   for (const RepetitionResult& r : cell.repetitions) {
@@ -206,7 +206,7 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
       wait.add(wait_growth_of(stays));
       window_s += growth->window_s;
       judged_gaps += double(stays.size() - 1);
-      was_empty = was_empty || growth->was_empty;
+      num_empty += growth->was_empty ? 1 : 0;
     }
   }
   if (arrivals_s > 0) out.offered_rate_per_s = gaps / arrivals_s;
@@ -223,7 +223,7 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
     out.wait_growth_interval = longer;
     const bool grew = growth.low > 0 && *out.queue_growth_per_s * window_s / count >= kGrowthRequests;
     const bool waited = longer.low > 0 && *out.wait_growth * judged_gaps / count >= kGrowthRequests;
-    if (grew && waited && !was_empty)
+    if (grew && waited && 2 * double(num_empty) < count)
       out.saturated = true;
     else if (growth.high <= kMostGrowth * out.offered_rate_per_s.value_or(0))
       out.saturated = false;
@@ -263,7 +263,7 @@ std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& sl
   }
   if (all == 0) return std::nullopt;
   Goodput out{.share = double(good) / double(all), .rate_per_s = {}};
-  if (served.seconds > 0) out.rate_per_s = out.share * served.count / served.seconds;
+  if (served.count > 0 && served.seconds > 0) out.rate_per_s = out.share * served.count / served.seconds;
   return out;
 }
 

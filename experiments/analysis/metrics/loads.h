@@ -40,13 +40,14 @@ struct OpenLoopSummary {
     visit("mean_in_flight", &O::mean_in_flight, "sum of E2E / wall time (Little's law)");
     visit("queue_growth_per_s", &O::queue_growth_per_s, "slope of requests in flight over the last two thirds");
     visit("queue_growth_per_s_ci95", &O::queue_growth_interval, "");
-    visit("wait_growth", &O::wait_growth, "slope of TTFT over the arrival, in seconds per second");
+    visit("wait_growth", &O::wait_growth,
+          "slope of TTFT over the arrival, of E2E where answers come whole; seconds per second");
     visit("wait_growth_ci95", &O::wait_growth_interval, "");
-    visit(
-        "saturated", &O::saturated,
-        "true: more and more are in flight, later requests wait longer (both intervals lie above 0, and a queue grew "
-        "by a request or more), and no arrival of the second half found the engine empty, so that latencies depend on "
-        "the run's length; false: the first interval ends below a tenth of the offered rate; null: not known");
+    visit("saturated", &O::saturated,
+          "true: more and more are in flight, later requests wait longer (both intervals lie above 0, and a queue grew "
+          "by a request or more), and in most repetitions no arrival of the second half found the engine empty, so "
+          "that latencies depend on "
+          "the run's length; false: the first interval ends below a tenth of the offered rate; null: not known");
     visit("late_requests", &O::late_requests, "sent more than a millisecond after their time");
     visit("send_delay_ms", &O::send_delay_ms, "");
   }

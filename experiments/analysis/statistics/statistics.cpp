@@ -139,11 +139,6 @@ std::string bound_text(double bound, int digits) {
   return text;
 }
 
-std::string interval_range_text(const std::optional<double>& low, const std::optional<double>& high, int digits) {
-  if (!low || !high) return "";
-  return fmt::format("{}–{}", bound_text(*low, digits), bound_text(*high, digits));
-}
-
 std::string interval_text(double ratio, const std::optional<double>& low, const std::optional<double>& high,
                           int digits) {
   const std::string text = fmt::format("{:.{}f}×", ratio, digits);

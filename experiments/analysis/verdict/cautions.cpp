@@ -200,17 +200,17 @@ std::string unknown_saturation_text(const std::vector<const CellSummary*>& ran) 
     if (in_flight.low <= 0) growth = std::max(growth, in_flight.high / s->open_loop->offered_rate_per_s.value_or(1));
   }
   std::vector<std::string> texts;
+  const auto keep = [](int64_t count) { return counted(count, "cell keeps", "cells keep"); };
   if (filling > 0)
-    texts.push_back(
-        fmt::format("Whether {} up is not known: more and more requests were in flight, but later ones waited no "
-                    "longer or found the "
-                    "engine empty: the run is short beside its requests or bursts. Send more.",
-                    counted(filling, "cell keeps", "cells keep")));
+    texts.push_back(fmt::format(
+        "Whether {} up is not known: more and more requests were in flight, but later ones were not seen to "
+        "wait longer, or found the engine empty: the run is short beside its requests or bursts. Send more.",
+        keep(filling)));
   if (cells > 0)
     texts.push_back(
-        fmt::format("Whether {} up is not known: of so few requests a queue that grows by up to {} of the "
-                    "arrival rate would not be seen. A thousand tell a tenth.",
-                    counted(cells, "cell keeps", "cells keep"), percent_text(growth)));
+        fmt::format("Whether {} up is not known: of so few requests a queue that grows by up to {} of the arrival rate "
+                    "would not be seen. A thousand tell a tenth.",
+                    keep(cells), percent_text(growth)));
   return fmt::format("{}", fmt::join(texts, " "));
 }
 

@@ -190,7 +190,8 @@ Texts goodput_texts(const VerdictView& view) {
       continue;
     }
     Sentence sentence(fmt::format("Most good requests ({}){}: {}", limits, where, view.marked_label(pick.best())));
-    sentence.add(fmt::format(", {:.3g} per second, {} of all", pick.value, percent_text(pick.best().goodput->share)));
+    if (pick.best().goodput->rate_per_s) sentence.add(fmt::format(", {:.3g} per second", pick.value));
+    sentence.add(fmt::format(", {} of all", percent_text(pick.best().goodput->share)));
     texts.push_back(sentence.add(ties_text(pick)).text());
   }
   return texts;

@@ -226,7 +226,8 @@ std::vector<KeySpec> engine_keys() {
       KEY(engine.scheduler.static_batch_size, "Requests of one turn of static batching.",
           {.min = 1, .max = 65536, .unit = "requests", .scope = {"engine.scheduler.batching", {"static"}}}),
       KEY(engine.scheduler.run_ahead,
-          "Launch step n+1 before step n is collected, in cells without drafts: for devices that run beside the host."),
+          "Launch step n+1 before step n is collected: for devices that run beside the host. Drafts wait for "
+          "verdicts."),
       KEY(engine.numerics,
           "strict: a row's bits do not depend on batch, threads or ranks; fast (GPUs): from 65 rows on cuBLASLt "
           "multiplies, weights are held twice, and certificates allow flips within noise.",

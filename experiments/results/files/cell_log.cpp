@@ -37,7 +37,7 @@ std::filesystem::path cell_log_file(const std::filesystem::path& run, const Cell
   return run / "cells" / cell.folder / "log.txt";
 }
 
-std::vector<std::string> log_tail(const std::filesystem::path& file, size_t count) {
+std::vector<std::string> log_tail(const std::filesystem::path& file) {
   constexpr size_t kMost = 64 * 1024;  // of the end: a log may have grown long
   std::string end(kMost, '\0');
   try {
@@ -51,7 +51,7 @@ std::vector<std::string> log_tail(const std::filesystem::path& file, size_t coun
   std::istringstream in(end);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(std::move(line));
-  if (lines.size() > count) lines.erase(lines.begin(), lines.end() - std::ptrdiff_t(count));
+  if (lines.size() > kLogTail) lines.erase(lines.begin(), lines.end() - std::ptrdiff_t(kLogTail));
   return lines;
 }
 

@@ -22,8 +22,8 @@ inline constexpr size_t kLogTail = 20;  // lines that reports show of a failed c
 /// <run folder>/cells/<folder>/log.txt
 std::filesystem::path cell_log_file(const std::filesystem::path& run, const CellResult& cell);
 
-/// The last lines of a log; none where there is no file.
-std::vector<std::string> log_tail(const std::filesystem::path& file, size_t count = kLogTail);
+/// The last kLogTail lines of a log; none where there is no file.
+std::vector<std::string> log_tail(const std::filesystem::path& file);
 
 /// Appends "<mark> <level> <text>"; a text of several lines gives as many, the later ones indented. Control characters
 /// are spelled out. REQUIRES the cell's folder (RunFolder::record_start makes it). Any thread, any process: a call is

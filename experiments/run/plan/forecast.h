@@ -2,7 +2,9 @@
 // How long a sweep takes, before anything is loaded: at least what reading weights alone allows, and what a finished
 // run of such cells took here.
 //
-//   step  = (bytes of the target's weights + k · bytes of the draft model's), all ranks / read rate of the machine
+//   step  = (bytes of the target's weights + passes · bytes of the draft model's), all ranks / read rate of the
+//   machine;
+//           passes: k, or the levels of a tree
 //   cell  = turns · steps of a request · step; a turn is a batch of all sequences that can be in flight at once; of an
 //           open loop, at least until its last request is sent
 //

@@ -290,10 +290,7 @@ class Expander {
         draft[key.path] = key.read(cell.config);
       }
     }
-    if (!draft.empty()) {
-      cell.draft_key = config_hash(draft);
-      if (!context_.is_cpu) load["draft"] = draft;
-    }
+    if (!draft.empty()) cell.draft_key = config_hash(draft);
     if (cell.config.is_served()) load["level"] = "http";
     cell.load_key = config_hash(load);
   }

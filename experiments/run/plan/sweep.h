@@ -13,7 +13,6 @@ namespace paceline {
 
 struct ExpandContext {
   int devices = 1;      // value of `devices` in constraints; on the CPU devices are threads and any number "exists"
-  bool is_cpu = true;   // one load holds the draft models of all its cells
   Gpus gpus{0, false};  // that ranks may take
 };
 
@@ -43,9 +42,9 @@ struct Cell {
 
 constexpr size_t kMaxCells = 100'000;
 
-/// All cells in the order in which to run them: axes that force an engine load outermost. On the CPU a draft model is
-/// attached to a loaded target, so proposers share a load; elsewhere the KV pool is planned with the draft, so cells
-/// with a draft model load on their own. Cells that only differ in void keys (k for none) collapse into the first.
+/// All cells in the order in which to run them: axes that force an engine load outermost. A draft model is attached to
+/// a loaded target, so proposers share a load. Cells that only differ in void keys (k for none) collapse into the
+/// first.
 /// `--only` keeps the baselines of what it selects. Throws ConfigError: more than kMaxCells, duplicate include, a
 /// baseline that no cell can be, nothing selected.
 std::vector<Cell> expand(const LoadedConfig& loaded, const ExpandContext& context);

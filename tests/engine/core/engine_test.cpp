@@ -259,7 +259,9 @@ TEST(EngineCancel, InEveryPhase) {
   for (const int run_ahead : {0, 1, 2}) {
     for (const int micro_batches : {1, 2}) {
       if (run_ahead > 0 && micro_batches > 1) continue;
-      for (int when = 0; when < 14; ++when) {
+      for (int which = 0; which < 28; ++which) {
+        const int when = which / 2;
+        const bool drafts = which % 2 == 0;
         FakeRigOptions options;
         options.draft_len = 3;
         options.run_ahead = run_ahead;
@@ -267,7 +269,7 @@ TEST(EngineCancel, InEveryPhase) {
         options.budget = 8;  // prompts of 20 take three steps
         options.max_num_seqs = 3;
         options.caching = PrefixCaching::on;
-        if (run_ahead == 0) options.proposer = FakeProposer::Options{};
+        if (drafts) options.proposer = FakeProposer::Options{};
         FakeRig rig(options);
         std::vector<SeqId> ids;
         for (int i = 0; i < 6; ++i) ids.push_back(rig.submit(some_prompt(20, i % 2), greedy_params(15)));
@@ -286,7 +288,7 @@ TEST(EngineCancel, InEveryPhase) {
         EXPECT_EQ(rig.output[waiting].size(), 0u);
         for (const SeqId id : {ids[0], ids[2], ids[3], ids[4], late})
           EXPECT_EQ(rig.output[id], rig.expected[id])
-              << "request " << id << " when " << when << " run_ahead " << run_ahead;
+              << "request " << id << " when " << when << " run_ahead " << run_ahead << " drafts " << drafts;
       }
     }
   }

@@ -245,7 +245,6 @@ WantedLogprobs wanted_logprobs(const FakeModel& model, const std::vector<int32_t
   std::vector<int32_t> text = prompt;
   for (const int32_t token : answer) {
     std::vector<float> logit = model.logits_behind(text);
-    if (params.logprobs.of == LogprobsOf::processed) edit_row_plainly(params, prompt.size(), text, logit);
     double sum = 0.0;
     for (const float one : logit) sum += std::exp(double(one));
     std::vector<double> row;
@@ -263,7 +262,7 @@ WantedLogprobs wanted_logprobs(const FakeModel& model, const std::vector<int32_t
   return want;
 }
 
-TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
+TEST(PlanLogprobs, AreThoseOfTheRowBeforeTheEdits) {
   int64_t num_seen = 0, num_kept = 0;
   for (const VerifyRule rule : {VerifyRule::greedy, VerifyRule::coupled})
     for (const int draft_len : {0, 6})
@@ -284,8 +283,7 @@ TEST(PlanLogprobs, AreThoseOfTheRowBeforeOrBehindTheEdits) {
           for (int i = 0; i < 10; ++i) {
             prompts.push_back(some_prompt(3 + i * 5 % 23, i % 5));
             all.push_back(planned(i % 3 ? Option::all : Option::none, rule, i));
-            all.back().logprobs = {.num_top = i == 9 ? LogprobParams::kNone : i % 4 * 7 % 20,
-                                   .of = i % 2 ? LogprobsOf::processed : LogprobsOf::raw};
+            all.back().logprobs = {.num_top = i == 9 ? LogprobParams::kNone : i % 4 * 7 % 20};
             answers.push_back(plain_text(model, prompts.back(), all.back(), options.max_model_len));
             wanted.push_back(wanted_logprobs(model, prompts.back(), all.back(), answers.back()));
           }

@@ -410,7 +410,7 @@ TEST(Scheduler, DeferredRows) {
   EXPECT_EQ(text(desk.launch(0, true)), "");  // it may end in flight
 }
 
-TEST(Scheduler, UndecidedSequencesWaitForAHostProposer) {
+TEST(Scheduler, UndecidedSequencesWaitWhereNoneMayBeDeferred) {
   Desk desk({.max_num_seqs = 1, .max_num_batched_tokens = 100, .max_steps_per_seq = 2}, blocks(64));
   desk.add(1, 4);
   const auto a = desk.launch(2, false);

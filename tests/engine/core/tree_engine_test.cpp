@@ -96,18 +96,21 @@ TEST(TreeEngine, DepthEndsWithTheTextAndNodesDoNot) {
   EXPECT_GT(most_drafts_at_the_end, 0);
 }
 
-// Drafts are made for collected verdicts: with a proposer nothing runs ahead.
+// Drafts are made for collected verdicts: prompts run ahead, and no sequence goes on before its own verdict.
 TEST(TreeEngine, ProposersAreNotRunAheadOf) {
   for (const bool trees : {false, true}) {
     FakeRigOptions options;
     options.draft_len = 4;
     options.run_ahead = 1;
+    options.budget = 8;
     options.proposer = FakeProposer::Options{.trees = trees};
     FakeRig rig(options);
-    for (int i = 0; i < 3; ++i) rig.submit(some_prompt(5, i), greedy_params(20));
+    for (int i = 0; i < 3; ++i) rig.submit(some_prompt(25, i), greedy_params(20));
     rig.run();
     rig.expect_all_texts();
-    EXPECT_EQ(rig.model.max_pending(), 1);
+    EXPECT_EQ(rig.model.max_pending(), 2);
+    for (const auto& batch : rig.model.batches())
+      for (const SeqRows& rows : batch->seqs) EXPECT_FALSE(rows.deferred);
     EXPECT_GT(rig.engine->counters().accepted, 10);
   }
 }
