@@ -186,13 +186,21 @@ void check_same_subject(const FoundBaseline& baseline, const LoadedConfig& loade
        fmt::join(differences, "; "), has_profile ? fmt::format("add --profile {}, ", before.profile) : "");
 }
 
+/// Why a run is no baseline: "tp1_pp1_draft_k3_c1 failed: draft/model.safetensors: …".
+std::string unfit_text(const SupervisedEnd& end) {
+  if (end.code == ExitCode::correctness) return "a cell is not lossless";
+  if (end.code != ExitCode::failed_cells || !end.folder) return "the run did not come to its end";
+  const RunResult run = read_run(*end.folder);
+  const auto failed = std::ranges::find(run.cells, CellStatus::failed, &CellResult::status);
+  return failed == run.cells.end() ? "a cell failed" : fmt::format("{} failed: {}", failed->id, failed->reason);
+}
+
 /// Writes the baseline, or says why not.
-ExitCode update_baseline(const RegressCommand& command, const SupervisedEnd& end) {
+ExitCode update_baseline(const RegressCommand& command, const SupervisedEnd& end, GateReport& report) {
   if (end.code != ExitCode::ok) {
-    print_line("{} is not written: {}", command.baseline,
-               end.code == ExitCode::correctness    ? "a cell is not lossless"
-               : end.code == ExitCode::failed_cells ? "a cell failed"
-                                                    : "the run did not come to its end");
+    report.error = fmt::format("{} is not written: {}", command.baseline, unfit_text(end));
+    print_line("{}", report.error);
+    write_forms(command, report);
     return end.code;
   }
   const json current = make_baseline(read_run(*end.folder));
@@ -229,12 +237,14 @@ ExitCode run_gates(const RegressCommand& command, const LoadedConfig& loaded, Ga
       return run_as_task(command.run, task, loaded, EndOfRun::silent);
     });
     if (end.is_child) return end.code;
-    if (command.update) return update_baseline(command, end);
+    if (command.update) return update_baseline(command, end, report);
     const bool has_record =
         end.code == ExitCode::ok || end.code == ExitCode::failed_cells || end.code == ExitCode::correctness;
     if (!end.folder || !has_record) {
-      if (end.code == ExitCode::store) {  // of what the child threw, it wrote the forms itself
-        report.error = "the results store refused: exit code 6; the log says why";
+      const bool was_ended = end.code == ExitCode::interrupted || end.code == ExitCode::terminated;
+      if (end.code == ExitCode::store || was_ended) {  // of what else the child threw, it wrote the forms itself
+        report.error = was_ended ? "the run was interrupted: the gate has judged nothing"
+                                 : "the results store refused: exit code 6; the log says why";
         write_forms(command, report);
       }
       if (end.folder)  // the run has said how it goes on, as under `runexp run`

@@ -117,12 +117,16 @@ TEST(Interrupt, AGateSaysThatItJudgedNothing) {
   const ProcessResult written = runexp({"regress", earlier.config().string(), "--update-baseline", "--baseline",
                                         baseline, "--results", earlier.results().string()});
   ASSERT_EQ(written.exit_code, 0) << described(written);
-  LongRun run({"--set", "measure.repetitions=10000", "--baseline", baseline}, " s pass ", "regress");
+  const std::filesystem::path junit = earlier.folder() / "j.xml";
+  write_file(junit, "of an earlier run");
+  LongRun run({"--set", "measure.repetitions=10000", "--baseline", baseline, "--junit", junit.string()}, " s pass ",
+              "regress");
   ASSERT_TRUE(run.process().running());
   run.process().send(SIGINT);
   const ProcessResult result = run.process().finish();
   EXPECT_EQ(result.exit_code, 130) << described(result);
   EXPECT_TRUE(holds(result.err, "the gate has judged nothing")) << result.err;
+  EXPECT_TRUE(holds(read_file(junit), "<error type=\"not judged\" message=\"the run was interrupted")) << read_file(junit);
 }
 
 TEST(Interrupt, TwiceStopsNow) {

@@ -59,7 +59,7 @@ TEST(GateReport, EqualFactsPass) {
   const RunResult run = synthetic_run();
   const GateReport report = report_of(run, make_baseline(run));
   EXPECT_EQ(gate_exit_code(report), ExitCode::ok);
-  EXPECT_EQ(gate_text(report), "results/baselines/cpu.json: 27 cells and 1 skipped, no difference\n");
+  EXPECT_EQ(gate_text(report), "results/baselines/cpu.json: 26 cells and 1 skipped, 1 FAILED, no difference\n");
   EXPECT_EQ(github_annotations(report),
             "::error title=cell failed%3A tp2_pp1_draft_k3_c1::rank 1 did not answer "
             "within 30 s <deadline>\n");
@@ -78,8 +78,8 @@ TEST(GateReport, AnAcceptanceBugIsNamedInEveryForm) {
                     annotations = github_annotations(report);
   EXPECT_NE(text.find(id + ": " + fact + "\n"), std::string::npos) << text;
   EXPECT_NE(text.find("cpu.json: made on X; this run: Y\n"), std::string::npos);
-  EXPECT_TRUE(text.ends_with("27 cells and 1 skipped, 2 differences\n") ||
-              text.ends_with("27 cells and 1 skipped, 3 differences\n"))
+  EXPECT_TRUE(text.ends_with("26 cells and 1 skipped, 1 FAILED, 2 differences\n") ||
+              text.ends_with("26 cells and 1 skipped, 1 FAILED, 3 differences\n"))
       << text;
   EXPECT_NE(markdown.find(fmt::format("| {} | counters.accepted | {} | {} |", id, before, before + 1)),
             std::string::npos)
@@ -100,6 +100,26 @@ TEST(GateReport, CellsThatAreMissingOrNewFail) {
       << gate_text(report);
   EXPECT_EQ(gate_exit_code(report), ExitCode::correctness);
   EXPECT_NE(gate_markdown(report).find("| new | the cell | absent | present |"), std::string::npos);
+}
+
+TEST(GateReport, AFailedCellOfTheBaselineSaysWhyInEveryForm) {
+  RunResult run = synthetic_run({.with_trouble = false});
+  const json baseline = make_baseline(run);
+  run.cells[5].status = CellStatus::failed;
+  run.cells[5].reason = "m/model.safetensors: is truncated";
+  run.cells[6].status = CellStatus::skipped;
+  run.cells[6].reason = "no GPU";
+  const GateReport report = report_of(run, baseline);
+  EXPECT_EQ(gate_exit_code(report), ExitCode::correctness);
+  const std::string failed = run.cells[5].id, skipped = run.cells[6].id, why = "m/model.safetensors: is truncated";
+  const std::string text = gate_text(report), junit = gate_junit(report), markdown = gate_markdown(report);
+  EXPECT_NE(text.find(failed + ": failed: " + why + "\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(skipped + ": skipped: no GPU\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("26 cells and 1 skipped, 1 FAILED, 2 differences\n"), std::string::npos) << text;
+  EXPECT_NE(junit.find("<error type=\"failed\" message=\"" + why + "\">"), std::string::npos) << junit;
+  EXPECT_NE(junit.find("<failure type=\"difference\" message=\"" + skipped + ": skipped: no GPU\">"), std::string::npos);
+  EXPECT_NE(markdown.find("| " + failed + " | the cell | present | failed: " + why + " |"), std::string::npos) << markdown;
+  EXPECT_NE(github_annotations(report).find("::error title=cell failed%3A " + failed + "::" + why), std::string::npos);
 }
 
 TEST(GateReport, JUnitKeepsToItsSchema) {

@@ -22,6 +22,17 @@ std::string xml_escaped(std::string_view text) {
   return html_escaped(json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>());
 }
 
+/// "failed: rank 1 did not answer": a cell of the baseline for which this run has no facts; else empty.
+std::string missing_text(const ExactVerdict& verdict, const BaselineDifference& difference) {
+  if (!difference.field.empty() || difference.now || verdict.is_absent || verdict.status == CellStatus::done) return "";
+  return fmt::format("{}: {}", verdict.status == CellStatus::failed ? "failed" : "skipped", verdict.reason);
+}
+
+std::string described(const ExactVerdict& verdict, const BaselineDifference& difference) {
+  const std::string missing = missing_text(verdict, difference);
+  return missing.empty() ? described(difference) : fmt::format("{}: {}", verdict.id, missing);
+}
+
 bool exact_fails(const ExactVerdict& verdict) { return !verdict.differences.empty() || !verdict.not_lossless.empty(); }
 
 int64_t num_not_lossless(const GateReport& report) {
@@ -71,12 +82,14 @@ std::string exact_summary(const GateReport& report) {
   const int64_t differences = num_differences(report), wrong = num_not_lossless(report);
   const int64_t absent = std::ranges::count(report.exact, true, &ExactVerdict::is_absent);
   const int64_t skipped = std::ranges::count(report.exact, CellStatus::skipped, &ExactVerdict::status) - absent;
-  const int64_t judged = std::ssize(report.exact) - skipped - absent;
+  const int64_t failed = std::ranges::count(report.exact, CellStatus::failed, &ExactVerdict::status);
+  const int64_t judged = std::ssize(report.exact) - skipped - absent - failed;
   const std::string cells =
       report.left_out == 0 ? counted(judged, "cell")
                            : fmt::format("{} of {} cells (--only)", judged, std::ssize(report.exact) + report.left_out);
-  return fmt::format("{}: {}{}{}, {}{}", report.baseline, cells,
+  return fmt::format("{}: {}{}{}{}, {}{}", report.baseline, cells,
                      skipped > 0 ? fmt::format(" and {} skipped", skipped) : "",
+                     failed > 0 ? fmt::format(", {} FAILED", failed) : "",
                      absent > 0 ? fmt::format(", {} of the baseline missing", absent) : "",
                      differences == 0 ? "no difference" : counted(differences, "difference"),
                      wrong == 0 ? "" : fmt::format(", {} NOT LOSSLESS", wrong));
@@ -95,7 +108,7 @@ std::string timing_summary(const GateReport& report) {
 std::string all_described(const ExactVerdict& verdict) {
   std::string text;
   if (!verdict.not_lossless.empty()) text += fmt::format("{}: {}\n", verdict.id, verdict.not_lossless);
-  for (const BaselineDifference& difference : verdict.differences) text += described(difference) + "\n";
+  for (const BaselineDifference& difference : verdict.differences) text += described(verdict, difference) + "\n";
   return text;
 }
 
@@ -144,14 +157,17 @@ Findings exact_findings(const GateReport& report) {
   for (const ExactVerdict& verdict : report.exact) {
     const bool is_lossless = verdict.not_lossless.empty();
     Finding& finding = out.emplace_back(Finding{.cell = verdict.id, .wall_s = verdict.wall_s});
-    if (exact_fails(verdict)) {
+    if (verdict.status == CellStatus::failed) {
+      finding.kind = Finding::Kind::error;
+      finding.type = "failed";
+      finding.message = verdict.reason;
+    } else if (exact_fails(verdict)) {
       finding.kind = Finding::Kind::failure;
       finding.type = is_lossless ? "difference" : "not lossless";
-      finding.message = is_lossless ? described(verdict.differences.front()) : verdict.not_lossless;
+      finding.message = is_lossless ? described(verdict, verdict.differences.front()) : verdict.not_lossless;
       finding.text = all_described(verdict);
-    } else if (verdict.status != CellStatus::done) {
-      finding.kind = verdict.status == CellStatus::failed ? Finding::Kind::error : Finding::Kind::skipped;
-      finding.type = "failed";
+    } else if (verdict.status == CellStatus::skipped) {
+      finding.kind = Finding::Kind::skipped;
       finding.message = verdict.reason;
     }
   }
@@ -253,10 +269,14 @@ std::string gate_markdown(const GateReport& report) {
     Table table{.title = {}, .columns = {{"cell", true}, {"fact", true}, {"baseline"}, {"now", true}}, .rows = {}};
     for (const ExactVerdict& verdict : report.exact) {
       if (!verdict.not_lossless.empty()) out += fmt::format("{}: {}\n\n", verdict.id, verdict.not_lossless);
-      for (const BaselineDifference& d : verdict.differences)
+      for (const BaselineDifference& d : verdict.differences) {
+        const std::string missing = missing_text(verdict, d);
         table.rows.push_back({.cells = {d.cell, d.field.empty() ? "the cell" : d.field,
                                         d.field.empty() && d.baseline ? "present" : json_text(d.baseline),
-                                        d.field.empty() && d.now ? "present" : json_text(d.now)}});
+                                        !missing.empty()              ? missing
+                                        : d.field.empty() && d.now    ? "present"
+                                                                      : json_text(d.now)}});
+      }
     }
     if (!table.rows.empty()) out += markdown_table(table) + "\n";
     if (!report.made_on.empty() && !table.rows.empty()) out += "The baseline was made on " + report.made_on + "\n\n";
