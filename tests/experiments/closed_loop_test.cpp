@@ -38,7 +38,8 @@ std::vector<std::string> load_lines(const RunResult& run) {
   return lines;
 }
 
-const char* const kLittle = "closed loop: a request is sent when another ends, so ttft includes little queueing";
+const char* const kLittle =
+    "closed loop: a request is sent when another ends; ttft holds the step under way and prompts of others";
 
 TEST(ClosedLoop, OfRecordsThatDoNotSayNothingIsClaimed) {
   const RunResult run = run_of({5});
@@ -87,11 +88,12 @@ TEST(ClosedLoop, WithoutPlacesRequestsWait) {
   EXPECT_EQ(unreached(run),
             "Concurrency 8 was not reached in 26 cells: at most 2 requests ran at once (engine.scheduler.max_num_seqs "
             "or static_batch_size).");
-  EXPECT_EQ(load_lines(run),
-            (std::vector<std::string>{
-                "closed loop, c=1: a request is sent when another ends, so ttft includes little queueing",
-                "closed loop, c=8: 2 of 8 requests in flight had a place (max_num_seqs), and ttft holds the wait for "
-                "one"}));
+  EXPECT_EQ(
+      load_lines(run),
+      (std::vector<std::string>{
+          "closed loop, c=1: a request is sent when another ends; ttft holds the step under way and prompts of others",
+          "closed loop, c=8: 2 of 8 requests in flight had a place (max_num_seqs), and ttft holds the wait for "
+          "one"}));
   EXPECT_TRUE(holds(summary_markdown(run, summarize(run)), "Load: closed loop, c=8: 2 of 8 requests"));
 
   EXPECT_TRUE(load_lines(run_of({1, 2, 8}, 2)).at(0).starts_with("closed loop, c=1 and c=2: a request is sent when "));

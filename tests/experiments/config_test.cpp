@@ -18,6 +18,16 @@ struct Mistake {
   std::string expected;  // "line:col: message", one a line
 };
 
+TEST(Config, AFileWithoutANameGivesOne) {
+  const ConfigFiles files;
+  const auto name_of = [&](const std::string& file) { return load_config(files.write(file, "{}"), {}).config.name; };
+  EXPECT_EQ(name_of("plain-1.x.json"), "plain-1.x");
+  EXPECT_EQ(name_of("my run.json"), "my_run");
+  EXPECT_EQ(name_of("größe.json"), "gr__e");
+  EXPECT_EQ(name_of(".hidden.json"), "_.hidden");
+  EXPECT_EQ(name_of(std::string(120, 'x') + ".json"), std::string(100, 'x'));
+}
+
 TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
   const Mistake mistakes[] = {
       {"{\n \"speculation\": {\n  \"num_speculative_token\": 5\n } }",
@@ -132,7 +142,8 @@ TEST(Config, TypedMistakesAreNamedWithLineColumnAndFix) {
       {"{\"sweep\": {\"axes\": {\"workload.requests\": [1, 2]}}}",
        "1:21: \"workload.requests\" in \"sweep.axes\" cannot differ between cells"},
       {"{\"schema_version\": 2}", "1:20: \"schema_version\" is 2: this program reads version 1"},
-      {"{\"name\": \"a/b\"}", "1:10: \"name\" is \"a/b\": expected letters, digits, '_', '-' and '.'"},
+      {"{\"name\": \"a/b\"}",
+       "1:10: \"name\" is \"a/b\": expected up to 100 letters, digits, '_', '-' and '.', no '.' first"},
       {"{\"extends\": \"nowhere.json\"}", "1:13: there is no file nowhere.json"},
       {"{\"vars\": {\"model\": \"m\"}, \"engine\": {\"target\": {\"path\": \"${modle}/x\"}}}",
        "1:56: unknown variable \"modle\" in \"${modle}/x\" (did you mean \"model\"?)"},
@@ -389,6 +400,9 @@ TEST(Config, MistakesOnTheCommandLine) {
             "--axis: error: \"1-2\" is no number: a range is written 1..2, a list 1,3,5");
   EXPECT_EQ(files.complaints(text, {.axis = {"tp=1,x"}}),
             "--axis: error: \"engine.parallel.tp\" is \"x\": expected an integer from 1 to 64 (ranks)");
+  EXPECT_EQ(
+      files.complaints(text, {.axis = {"tp=1", "engine.parallel.tp=1,2"}}),
+      "--axis: error: --axis engine.parallel.tp stands twice: write all values behind one, engine.parallel.tp=1,2");
   EXPECT_EQ(files.complaints(text, {.only = "tpp==2"}),
             "--only: error: unknown name \"tpp\" in the expression \"tpp==2\" (did you mean \"tp\"?)");
 }

@@ -313,6 +313,29 @@ TEST(Goodput, ACellWithoutAGoodRequestIsWorse) {
   EXPECT_EQ(text.find("worse than it"), std::string::npos) << text;
 }
 
+// What does not fit into a headline is not that the winner ties.
+TEST(Goodput, ATieIsSaidBeforeLimitsRatesAndShares) {
+  RunResult run{.slo = {.ttft_ms = 100, .tpot_ms = 1e6}};
+  run.cells = {goodput_cell("a", {20, 21, 19}, 100, 100), goodput_cell("b", {19.8, 20.9, 19.2}, 100, 100)};
+  for (CellResult& cell : run.cells) cell.axes.variant += " has a name of some more words";
+  const std::string text = summary_markdown(run, summarize(run));
+  EXPECT_NE(
+      text.find("Most good requests: tp1 pp1 ngram, b has a name of some more words k=3, 5.01 per second, 100 % of "
+                "all; 1 cell is not significantly worse than it."),
+      std::string::npos)
+      << text;
+}
+
+TEST(Goodput, IsAllOnlyWhereItIs) {
+  EXPECT_EQ(percent_text(1), "100 %");
+  EXPECT_EQ(percent_text(0), "0 %");
+  EXPECT_EQ(percent_text(0.71), "71 %");
+  EXPECT_EQ(percent_text(0.9972), "99.7 %");
+  EXPECT_EQ(percent_text(0.99996), "99.996 %");
+  EXPECT_EQ(percent_text(0.0004), "0.04 %");
+  EXPECT_EQ(percent_text(1.003), "100.3 %");
+}
+
 TEST(Goodput, CellsWithoutAGoodRequestTie) {
   RunResult run{.slo = {.ttft_ms = 100, .tpot_ms = {}}};
   run.cells = {goodput_cell("a", {20, 20.1, 19.9}, 100, 0), goodput_cell("b", {40, 40.1, 39.9}, 100, 0)};

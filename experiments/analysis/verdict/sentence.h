@@ -16,8 +16,13 @@ class Sentence {
 
   /// `rest`: only behind `more`, where there is room for both.
   Sentence& add(const std::string& more, const std::string& rest = "") {
-    const auto fits = [this](const std::string& text) { return num_words(text_ + text) <= kMostHeadlineWords; };
     if (fits(more)) text_ += fits(more + rest) ? more + rest : more;
+    return *this;
+  }
+
+  /// `more`, where there is room for `next`, which comes behind it, too.
+  Sentence& add_before(const std::string& more, const std::string& next) {
+    if (fits(more + next)) text_ += more;
     return *this;
   }
 
@@ -31,6 +36,8 @@ class Sentence {
   }
 
  private:
+  bool fits(const std::string& more) const { return num_words(text_ + more) <= kMostHeadlineWords; }
+
   std::string text_;
 };
 

@@ -172,9 +172,10 @@ Texts latency_texts(const VerdictView& view) {
       without.push_back(fmt::format("No cell keeps up with what is sent{}.", view.where(group)));
       continue;
     }
-    Sentence sentence(fmt::format("Lowest latency, {}: {}, {:.1f} ms end to end (median)", group.load,
-                                  view.marked_label(pick->best()), pick->value));
-    texts.push_back(sentence.add(ties_text(*pick)).text());
+    Sentence sentence(fmt::format("Lowest latency, {}: {}", group.load, view.marked_label(pick->best())));
+    const std::string ties = ties_text(*pick);
+    sentence.add_before(fmt::format(", {:.1f} ms end to end (median)", pick->value), ties);
+    texts.push_back(sentence.add(ties).text());
   }
   texts.insert(texts.end(), without.begin(), without.end());
   return texts;
@@ -189,10 +190,14 @@ Texts goodput_texts(const VerdictView& view) {
       texts.push_back(fmt::format("No request meets {}{}.", limits, where));
       continue;
     }
-    Sentence sentence(fmt::format("Most good requests ({}){}: {}", limits, where, view.marked_label(pick.best())));
-    if (pick.best().goodput->rate_per_s) sentence.add(fmt::format(", {:.3g} per second", pick.value));
-    sentence.add(fmt::format(", {} of all", percent_text(pick.best().goodput->share)));
-    texts.push_back(sentence.add(ties_text(pick)).text());
+    const std::string ties = ties_text(pick);  // before what tables have: a winner that ties is none
+    const std::string who = where + ": " + view.marked_label(pick.best());
+    const std::string with_limits = fmt::format("Most good requests ({}){}", limits, who);
+    const bool is_short = num_words(with_limits + ties) <= kMostHeadlineWords;
+    Sentence sentence(is_short ? with_limits : "Most good requests" + who);
+    if (pick.best().goodput->rate_per_s) sentence.add_before(fmt::format(", {:.3g} per second", pick.value), ties);
+    sentence.add_before(fmt::format(", {} of all", percent_text(pick.best().goodput->share)), ties);
+    texts.push_back(sentence.add(ties).text());
   }
   return texts;
 }
@@ -311,9 +316,18 @@ std::string break_even_text(const VerdictView& view, const Claim& gain) {
   const std::optional<double> needed = break_even_length(s, *gain.over);
   const std::optional<int>& k = view.cell(s).axes.num_speculative_tokens;
   if (!needed || !s.mean_acceptance_length || !k) return "";
-  if (*needed <= 1) return " Decode alone breaks even at any acceptance.";
-  return fmt::format(" Decode alone needs AL {:.2f}{} to break even; measured: {:.2f}.", *needed,
-                     *needed > *k + 1 ? fmt::format(" (more than k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length);
+  const std::optional<RatioInterval>& decode = gain.decode ? gain.decode : s.decode_speedup;
+  const bool is_slower = decode && decode->ratio < 1;
+  const double with_prompts = s.passes ? 1 - s.passes->decode.share : 0;
+  // TPOT holds the passes that also compute other requests' prompts, the break-even those that only decode.
+  const std::string but = is_slower && with_prompts > 0
+                              ? fmt::format(" in passes that only decode; those with prompts take {} of the time",
+                                            percent_text(with_prompts))
+                              : "";
+  if (*needed <= 1) return fmt::format(" Decode alone breaks even at any acceptance{}.", but);
+  return fmt::format(" Decode alone needs AL {:.2f}{} to break even; measured: {:.2f}{}.", *needed,
+                     *needed > *k + 1 ? fmt::format(" (more than k + 1 = {})", *k + 1) : "", *s.mean_acceptance_length,
+                     *s.mean_acceptance_length > *needed ? but : "");
 }
 
 /// For each load the proposers without a cell that is shown to be faster. Where the table compares with another

@@ -6,6 +6,7 @@
 #include "engine/util/json_io.h"
 #include "engine/util/suggest.h"
 #include "engine/util/user_file.h"
+#include "engine/util/utf8_chars.h"
 #include "experiments/config/file/builtin_root.h"
 #include "experiments/config/file/load_steps.h"
 #include "experiments/config/file/tree.h"
@@ -211,15 +212,30 @@ ConfigJson readable_axes(const KeySpec& key, const ConfigNode& node, UnsoundKeys
   return axes;
 }
 
+constexpr size_t kMostNameBytes = 100;
+
+bool may_be_in_name(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
+}
+
+/// Of an experiment that has none: "my_run" of "my run.json".
+std::string name_of_file(const std::filesystem::path& file) {
+  std::string name;
+  for (const char c : file.stem().string())
+    if (!is_utf8_continuation(c)) name += may_be_in_name(c) ? c : '_';
+  if (name.empty() || name[0] == '.') name.insert(0, "_");
+  return name.substr(0, kMostNameBytes);
+}
+
 /// The name becomes part of a folder's name.
 void check_name(const LoadedConfig& loaded, Diagnostics& diagnostics) {
   const std::string& name = loaded.config.name;
-  const bool plain = !name.empty() && name.size() <= 100 && name[0] != '.' &&
-                     std::all_of(name.begin(), name.end(),
-                                 [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; });
+  const bool plain = !name.empty() && name.size() <= kMostNameBytes && name[0] != '.' &&
+                     std::all_of(name.begin(), name.end(), may_be_in_name);
   if (!plain) {
     diagnostics.add(loaded.origin_of("name"),
-                    fmt::format("\"name\" is \"{}\": expected letters, digits, '_', '-' and '.'", name));
+                    fmt::format("\"name\" is \"{}\": expected up to {} letters, digits, '_', '-' and '.', no '.' first",
+                                name, kMostNameBytes));
   }
 }
 
@@ -256,7 +272,7 @@ UnsoundKeys fill_config(LoadedConfig& loaded, Diagnostics& diagnostics) {
         check_builtin(*named, axis.value, config.builtin_root, diagnostics);
   }
   const ConfigNode* name = loaded.tree.find("name");
-  config.name = name && name->kind == NodeKind::string ? name->text : loaded.file.stem().string();
+  config.name = name && name->kind == NodeKind::string ? name->text : name_of_file(loaded.file);
   if (!name || !name->unreadable) check_name(loaded, diagnostics);
   return unsound;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "experiments/analysis/claims/view.h"
 #include "experiments/analysis/outputs/certificate.h"
 #include "experiments/analysis/published_rows.h"
 #include "experiments/analysis/statistics/statistics.h"
@@ -127,7 +128,7 @@ const CellColumn kColumns[] = {
     {{.name = "goodput", .help = "requests that meet report.slo", .goes = 106},
      [](C, S s) {
        if (!s.goodput) return std::string("–");
-       return fmt::format("{}/s, {:.0f} %", number_text(s.goodput->rate_per_s, 2), 100 * s.goodput->share);
+       return fmt::format("{}/s, {}", number_text(s.goodput->rate_per_s, 2), percent_text(s.goodput->share));
      },
      has_goodput},
     {{.name = "certificate", .is_text = true, .html_only = true}, [](C c, S) { return certificate_cell(c); }},

@@ -43,7 +43,7 @@ std::string closed_loop_text(const ClosedLoop& loop, const std::string& others) 
           "they wait for each other's prompts",
           of, loop.in_flight);
   }
-  return others + ": a request is sent when another ends, so ttft includes little queueing";
+  return others + ": a request is sent when another ends; ttft holds the step under way and prompts of others";
 }
 
 /// The closed loops of a run in which no request waits: "closed loop", "closed loop, c=1 and c=2" where in others
