@@ -383,10 +383,7 @@ TEST_F(Resume, AnAxisOverAnExpressionIsRefused) {
 
 TEST_F(Resume, KeepsTheOrderOfThePlan) {
   const Workspace workspace;
-  const std::vector<std::string> axes = {"--axis", "proposer=none,ngram,draft", "--axis", "k=1,3"};
-  std::vector<std::string> args = resumable_args(workspace);
-  args.insert(args.end(), axes.begin(), axes.end());
-  ASSERT_EQ(run_with(args).exit_code, 0);
+  ASSERT_EQ(run_with(resumable_args(workspace, {"--axis", "k=1,3"})).exit_code, 0);
   const auto order = [&] {
     std::vector<std::string> ids;
     for (const json& cell : workspace.cells()) ids.push_back(cell.at("id"));

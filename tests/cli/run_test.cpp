@@ -407,6 +407,7 @@ TEST(Run, LocaleTimeZoneAndNoColorChangeNoNumber) {
   EXPECT_EQ(result.out.find('\x1b'), std::string::npos);
   const std::vector<std::string> rows = lines_of(read_file(workspace.results() / "latest/summary.csv"));
   ASSERT_EQ(rows.size(), 3u);
+  EXPECT_TRUE(rows[0].starts_with("id,status,tp,pp,proposer,variant,num_speculative_tokens,")) << rows[0];
   for (const std::string& row : rows)
     EXPECT_EQ(std::count(row.begin(), row.end(), ','), std::count(rows[0].begin(), rows[0].end(), ',')) << row;
   const json summary = workspace.summary();

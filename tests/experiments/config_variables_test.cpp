@@ -59,5 +59,27 @@ TEST(ConfigVariables, OneThatTheFileLacksIsNotSet) {
   EXPECT_EQ(files.load("{}", {.set = {"vars.length=96", "name=n-${length}"}}).config.name, "n-96") << "by what follows";
 }
 
+// The environment knows texts alone: they are what the key takes.
+TEST(ConfigVariables, TheEnvironmentHasNumbersToo) {
+  const ConfigFiles files;
+  const auto config_of = [&](const std::string& value) {
+    return files.load(R"({"workload": {"requests": "${env:PACELINE_TEST_N:-)" + value + R"(}"}})").config;
+  };
+  EXPECT_EQ(config_of("4").workload.requests, 4);
+  EXPECT_EQ(files.complaints(R"({"workload": {"requests": "${env:PACELINE_TEST_N:-4.5}"}})"),
+            "1:27: \"workload.requests\" is 4.5: expected an integer from 1 to 10000000 (requests)");
+  const ExperimentConfig others =
+      files
+          .load(R"({"name": "${env:PACELINE_TEST_N:-7}", "sampling": {"temperature": "${env:PACELINE_TEST_N:-0.5}",)"
+                R"( "ignore_eos": "${env:PACELINE_TEST_N:-true}"}, "vars": {"c": "${env:PACELINE_TEST_N:-2}"},)"
+                R"( "load": {"concurrency": "${c}"}})")
+          .config;
+  EXPECT_EQ(others.name, "7");
+  EXPECT_EQ(others.sampling.temperature, 0.5);
+  EXPECT_TRUE(others.sampling.ignore_eos);
+  EXPECT_EQ(others.load.concurrency, 2);
+  EXPECT_NE(files.complaints(R"({"workload": {"requests": "4"}})").find("write 4, without quotes"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace paceline

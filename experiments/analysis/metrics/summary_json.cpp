@@ -48,8 +48,9 @@ json forecast_to_json(const RunResult& run, const RunSummary& summary) {
 }
 
 constexpr std::string_view kCsvColumns =
-    "id status tp=axes/tp pp=axes/pp proposer num_speculative_tokens=axes/num_speculative_tokens "
-    "concurrency=axes/concurrency output_tok_s requests_per_device_minute speedup "
+    "id status tp=axes/tp pp=axes/pp proposer=axes/proposer variant=axes/variant "
+    "num_speculative_tokens=axes/num_speculative_tokens concurrency=axes/concurrency output_tok_s "
+    "requests_per_device_minute speedup "
     "speedup_ci95_low=speedup_ci95/0 speedup_ci95_high=speedup_ci95/1 decode_speedup mean_acceptance_length "
     "draft_acceptance_rate draft_coverage tokens_per_target_forward ttft_ms_p50=ttft_ms/p50 "
     "ttft_ms_p99=ttft_ms/p99 tpot_ms_p50=tpot_ms/p50 tpot_ms_p99=tpot_ms/p99 itl_ms_p50=itl_ms/p50 "
@@ -120,7 +121,6 @@ std::string summary_to_csv(const RunResult& run, const RunSummary& summary) {
   for (const CellSummary& s : summary.cells) {
     const CellResult& cell = run.cells[s.cell];
     rows.push_back(cell_summary_to_json(cell, s));
-    rows.back()["proposer"] = proposer_label(cell.axes);
     rows.back()["numerics"] = has_fast_numerics(cell) ? "fast" : "strict";
   }
   return to_csv(kCsvColumns, rows);

@@ -300,6 +300,7 @@ class Substituter {
     const size_t split = inside.find(":-");
     const std::string name = inside.substr(0, split);
     ConfigNode value = ConfigNode::make_string("", node.origin);
+    value.is_untyped = true;
     value.path_base = node.path_base;
     if (const char* found = std::getenv(name.c_str()); found && *found) {
       value.text = found;

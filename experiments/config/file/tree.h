@@ -78,6 +78,7 @@ struct ConfigNode {
   NodeKind kind = NodeKind::null;
   bool boolean = false;
   bool is_plain = false;    // a string that stands without quotes, as YAML allows
+  bool is_untyped = false;  // a string of the environment: a number, true or false where the key is one
   bool unreadable = false;  // null in place of what was no value, which the reader has complained about
   int64_t integer = 0;
   double number = 0;                  // set for integers as well

@@ -164,6 +164,22 @@ std::string absolute_path(const ConfigNode& node) {
   return path.lexically_normal().string();
 }
 
+/// A string of the environment as what `key` takes.
+ConfigNode typed(const KeySpec& key, ConfigNode node) {
+  if (key.type == KeyType::boolean && (node.text == "true" || node.text == "false")) {
+    node.kind = NodeKind::boolean;
+    node.boolean = node.text == "true";
+  }
+  const auto numeral = is_number_type(key.type) ? numeral_and_rest(node.text) : std::nullopt;
+  if (!numeral || !numeral->second.empty()) return node;
+  std::string_view rest = node.text;
+  const std::optional<int64_t> integer = take_integer(rest);
+  node.kind = integer && rest.empty() ? NodeKind::integer : NodeKind::number;
+  node.integer = integer.value_or(0);
+  std::from_chars(node.text.data(), node.text.data() + node.text.size(), node.number);
+  return node;
+}
+
 std::optional<ConfigJson> convert_scalar(const KeySpec& key, const ConfigNode& node) {
   if (key.absent == "null" && node.kind == NodeKind::null && !node.unreadable) return ConfigJson(nullptr);
   if (node.kind == NodeKind::boolean && key.type == KeyType::boolean) return ConfigJson(node.boolean);
@@ -328,7 +344,9 @@ ConfigJson json_of_node(const ConfigNode& node) {
   return list;
 }
 
-bool convert(const KeySpec& key, const ConfigNode& node, Diagnostics& out, ConfigJson& value) {
+bool convert(const KeySpec& key, const ConfigNode& found, Diagnostics& out, ConfigJson& value) {
+  const ConfigNode of_environment = found.is_untyped ? typed(key, found) : ConfigNode();
+  const ConfigNode& node = found.is_untyped ? of_environment : found;
   if (key.type == KeyType::fields) {
     if (node.kind == NodeKind::object) {
       value = json_of_node(node);
