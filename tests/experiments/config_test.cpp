@@ -400,9 +400,8 @@ TEST(Config, MistakesOnTheCommandLine) {
             "--axis: error: \"1-2\" is no number: a range is written 1..2, a list 1,3,5");
   EXPECT_EQ(files.complaints(text, {.axis = {"tp=1,x"}}),
             "--axis: error: \"engine.parallel.tp\" is \"x\": expected an integer from 1 to 64 (ranks)");
-  EXPECT_EQ(
-      files.complaints(text, {.axis = {"tp=1", "engine.parallel.tp=1,2"}}),
-      "--axis: error: --axis engine.parallel.tp stands twice: write all values behind one, engine.parallel.tp=1,2");
+  EXPECT_EQ(files.complaints(text, {.axis = {"tp=1", "engine.parallel.tp=1,2"}}),
+            "--axis: error: \"engine.parallel.tp\" stands twice: write all values behind one, engine.parallel.tp=1,2");
   EXPECT_EQ(files.complaints(text, {.only = "tpp==2"}),
             "--only: error: unknown name \"tpp\" in the expression \"tpp==2\" (did you mean \"tp\"?)");
 }

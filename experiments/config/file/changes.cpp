@@ -338,7 +338,7 @@ bool apply_overrides(LoadedConfig& loaded, const ConfigOverrides& overrides, Dia
   apply_each(overrides.axis, [&](LoadedConfig& to, const std::string& text, Diagnostics& complaints) {
     if (const Argument axis = read_argument("--axis", text); !axes.insert(axis.key ? axis.key->path : axis.name).second)
       return complaints.add(axis.name_origin,
-                            fmt::format("--axis {0} stands twice: write all values behind one, {0}=1,2", axis.name));
+                            fmt::format("\"{0}\" stands twice: write all values behind one, {0}=1,2", axis.name));
     apply_axis(to, text, complaints);
   });
   const ConfigNode* const vars = loaded.tree.find("vars");
