@@ -58,9 +58,8 @@ struct ProposerStats {
   std::vector<StageStats> stages = {};
 };
 
-/// Proposes drafts for sequences. One thread, the engine's, which first waits for a
-/// sequence's last verdict. Drafts never change
-/// outputs, only speed.
+/// Proposes drafts for sequences. One thread, the engine's, which first waits for a sequence's last verdict. Drafts
+/// never change outputs, only speed.
 class Proposer {
  public:
   virtual ~Proposer() = default;
@@ -113,8 +112,7 @@ struct VerifyRow {
   int64_t request = 0;   // for messages
   DrawParams sampler;
   Proposal proposal;
-  std::shared_ptr<const SamplingPlan> plan =
-      nullptr;  // null: none. REQUIRES: the host knows every token before the row
+  std::shared_ptr<const SamplingPlan> plan = nullptr;  // null: none. REQUIRES: the host knows the tokens before it
   LogprobParams logprobs = {};
 };
 

@@ -186,9 +186,8 @@ void print_memory(const ExperimentConfig& config, const LoadPlan& plan) {
              counted(plan.max_num_seqs, "sequence"));
   if (sent > 0)
     print_line(
-        "     ranks send {:.1f} KiB per row of a decode pass (at most {:.1f} each); a sequence has 1 row, or k + 1 "
-        "with "
-        "k draft tokens",
+        "     ranks send {:.1f} KiB per row of a decode pass (at most {:.1f} each); "
+        "a sequence has 1 row, or k + 1 with k draft tokens",
         double(sent) / 1024, double(most_sent) / 1024);
 }
 

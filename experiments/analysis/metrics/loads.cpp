@@ -35,11 +35,20 @@ std::vector<Stay> stays_of(const RepetitionResult& repetition) {
   return stays;
 }
 
-/// From the first arrival to the last end.
-double span_s(const std::vector<Stay>& stays) {
+struct Served {
+  double count = 0, seconds = 0;
+  Served& operator+=(const Served& more) {
+    count += more.count;
+    seconds += more.seconds;
+    return *this;
+  }
+};
+
+/// The requests behind the first arrival, and the time from it to the last end.
+Served served_behind_first(const std::vector<Stay>& stays) {
   double last_end_ms = 0;
   for (const Stay& stay : stays) last_end_ms = std::max(last_end_ms, stay.end_ms);
-  return (last_end_ms - stays.front().arrival_ms) / 1e3;
+  return {.count = double(stays.size() - 1), .seconds = (last_end_ms - stays.front().arrival_ms) / 1e3};
 }
 
 struct Slope {
@@ -47,66 +56,67 @@ struct Slope {
   double variance = 0;  // of value
 };
 
+struct Point {
+  double t_s = 0, y = 0;
+};
+
+/// Of the least-squares line, with the variance that the spread about it gives. None: all points at one time.
+/// REQUIRES three points.
+std::optional<Slope> slope_of(const std::vector<Point>& points) {
+  const double count = double(points.size());
+  double mean_t = 0, mean_y = 0, sum_tt = 0, sum_ty = 0, sum_yy = 0;
+  for (const Point& point : points) {
+    mean_t += point.t_s / count;
+    mean_y += point.y / count;
+  }
+  for (const Point& point : points) {
+    const double t = point.t_s - mean_t, y = point.y - mean_y;
+    sum_tt += t * t;
+    sum_ty += t * y;
+    sum_yy += y * y;
+  }
+  if (sum_tt <= 0) return std::nullopt;
+  const double residual = std::max(0.0, sum_yy - sum_ty * sum_ty / sum_tt);
+  return Slope{.value = sum_ty / sum_tt, .variance = residual / (count - 2) / sum_tt};
+}
+
 struct Growth {
   Slope in_flight;         // per second
-  double window_s = 0;     // over which
+  Slope wait;              // in seconds per second
+  double window_s = 0;     // of in_flight
   bool was_empty = false;  // an arrival of the second half found nothing in flight
 };
 
-/// Slope of the requests in flight over the last two thirds of the arrivals.
+/// Of the requests in flight over the last two thirds of the arrivals, and of the waits over all.
 std::optional<Growth> growth_of(const std::vector<Stay>& stays) {
   if (stays.size() < size_t(kMinArrivalsToJudge)) return std::nullopt;
-  std::vector<double> ends;  // sorted, of the requests that came before
-  double sum_t = 0, sum_n = 0, sum_tt = 0, sum_tn = 0, count = 0;
-  double before = 0, sum_steps = 0, sum_squares = 0;  // of the changes from one arrival to the next
-  bool is_empty = false;
+  Growth growth;
+  std::vector<Point> in_flight, waits;
+  std::vector<double> ends;               // sorted, of the requests that came before
+  double sum_steps = 0, sum_squares = 0;  // of the changes from one arrival to the next
   const size_t first = stays.size() / 3;
   for (size_t i = 0; i < stays.size(); ++i) {
-    const double now_ms = stays[i].arrival_ms;
+    const double t_s = (stays[i].arrival_ms - stays.front().arrival_ms) / 1e3;
+    waits.push_back({.t_s = t_s, .y = stays[i].wait_ms / 1e3});
     if (i >= first) {
-      const double in_flight = double(ends.end() - std::upper_bound(ends.begin(), ends.end(), now_ms));
-      const double t = (now_ms - stays[first].arrival_ms) / 1e3;
+      const double now = double(ends.end() - std::upper_bound(ends.begin(), ends.end(), stays[i].arrival_ms));
       if (i > first) {
-        sum_steps += in_flight - before;
-        sum_squares += (in_flight - before) * (in_flight - before);
+        const double step = now - in_flight.back().y;
+        sum_steps += step;
+        sum_squares += step * step;
       }
-      before = in_flight;
-      is_empty = is_empty || (2 * i >= stays.size() && in_flight == 0);
-      count += 1;
-      sum_t += t;
-      sum_n += in_flight;
-      sum_tt += t * t;
-      sum_tn += t * in_flight;
+      in_flight.push_back({.t_s = t_s, .y = now});
+      growth.was_empty = growth.was_empty || (2 * i >= stays.size() && now == 0);
     }
     ends.insert(std::upper_bound(ends.begin(), ends.end(), stays[i].end_ms), stays[i].end_ms);
   }
-  const double spread = count * sum_tt - sum_t * sum_t;
-  if (spread <= 0) return std::nullopt;
-  const double window_s = (stays.back().arrival_ms - stays[first].arrival_ms) / 1e3;
-  const double walk = std::max(0.0, sum_squares - sum_steps * sum_steps / (count - 1));
-  return Growth{
-      .in_flight = {.value = (count * sum_tn - sum_t * sum_n) / spread, .variance = 1.2 * walk / (window_s * window_s)},
-      .window_s = window_s,
-      .was_empty = is_empty};
-}
-
-/// Of the wait over the arrival, in seconds per second, by the spread about the line. REQUIRES three arrivals, not all
-/// at once.
-Slope wait_growth_of(const std::vector<Stay>& stays) {
-  const double count = double(stays.size());
-  double mean_t = 0, mean_s = 0, sum_tt = 0, sum_ts = 0, sum_ss = 0;
-  for (const Stay& stay : stays) {
-    mean_t += stay.arrival_ms / count;
-    mean_s += stay.wait_ms / count;
-  }
-  for (const Stay& stay : stays) {
-    const double t = stay.arrival_ms - mean_t, s = stay.wait_ms - mean_s;
-    sum_tt += t * t;
-    sum_ts += t * s;
-    sum_ss += s * s;
-  }
-  const double residual = std::max(0.0, sum_ss - sum_ts * sum_ts / sum_tt);
-  return {.value = sum_ts / sum_tt, .variance = residual / (count - 2) / sum_tt};
+  const std::optional<Slope> of_flight = slope_of(in_flight), of_waits = slope_of(waits);
+  if (!of_flight || !of_waits) return std::nullopt;
+  growth.window_s = in_flight.back().t_s - in_flight.front().t_s;
+  const double walk = std::max(0.0, sum_squares - sum_steps * sum_steps / double(in_flight.size() - 1));
+  growth.in_flight = {.value = of_flight->value, .variance = 1.2 * walk / (growth.window_s * growth.window_s)};
+  growth.wait = *of_waits;
+  return growth;
 }
 
 /// Of repetitions; of a trace they all replay the same arrivals, so that their errors are one.
@@ -154,21 +164,10 @@ bool meets(const RequestRecord& request, const ServiceLevel& slo) {
   return !slo.tpot_ms || !tpot || *tpot <= *slo.tpot_ms;
 }
 
-struct Served {
-  double count = 0, seconds = 0;
-  Served& operator+=(const Served& more) {
-    count += more.count;
-    seconds += more.seconds;
-    return *this;
-  }
-};
-
-/// Requests and the time they took: all of them by the wall, or those behind the first arrival, as an open loop's rates
-/// are counted.
+/// Requests and the time they took: all of them by the wall, or as an open loop's rates are counted.
 Served served_in(const RepetitionResult& r) {
   const std::vector<Stay> stays = stays_of(r);
-  if (stays.empty()) return {.count = double(r.requests.size()), .seconds = r.wall_s};
-  return {.count = double(stays.size() - 1), .seconds = span_s(stays)};
+  return stays.empty() ? Served{.count = double(r.requests.size()), .seconds = r.wall_s} : served_behind_first(stays);
 }
 
 int64_t num_good(const RepetitionResult& r, const ServiceLevel& slo) {
@@ -185,7 +184,8 @@ bool is_open_loop(const CellResult& cell) {
 std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
   if (!is_open_loop(cell)) return std::nullopt;
   OpenLoopSummary out;
-  double arrivals_s = 0, ends_s = 0, wall_s = 0, stay_s = 0, gaps = 0, window_s = 0, judged_gaps = 0;
+  Served served;
+  double arrivals_s = 0, wall_s = 0, stay_s = 0, window_s = 0, judged_gaps = 0;
   int64_t num_empty = 0;  // repetitions in which the engine was empty again
   std::vector<double> delays;
   Slopes in_flight, wait;
@@ -193,8 +193,7 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
     const std::vector<Stay> stays = stays_of(r);
     if (stays.empty()) continue;
     arrivals_s += (stays.back().arrival_ms - stays.front().arrival_ms) / 1e3;
-    gaps += double(stays.size() - 1);
-    ends_s += span_s(stays);
+    served += served_behind_first(stays);
     wall_s += r.wall_s;
     for (const Stay& stay : stays) stay_s += (stay.end_ms - stay.arrival_ms) / 1e3;
     for (const RequestRecord& q : r.requests) {
@@ -203,14 +202,14 @@ std::optional<OpenLoopSummary> summarize_open_loop(const CellResult& cell) {
     }
     if (const std::optional<Growth> growth = growth_of(stays)) {
       in_flight.add(growth->in_flight);
-      wait.add(wait_growth_of(stays));
+      wait.add(growth->wait);
       window_s += growth->window_s;
       judged_gaps += double(stays.size() - 1);
       num_empty += growth->was_empty ? 1 : 0;
     }
   }
-  if (arrivals_s > 0) out.offered_rate_per_s = gaps / arrivals_s;
-  if (ends_s > 0 && gaps > 0) out.achieved_rate_per_s = gaps / ends_s;
+  if (arrivals_s > 0) out.offered_rate_per_s = served.count / arrivals_s;
+  if (served.seconds > 0 && served.count > 0) out.achieved_rate_per_s = served.count / served.seconds;
   if (wall_s > 0) out.mean_in_flight = stay_s / wall_s;
   out.send_delay_ms = percentiles(delays);
   out.queue_growth_per_s = mean(in_flight.values);

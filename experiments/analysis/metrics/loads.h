@@ -46,8 +46,8 @@ struct OpenLoopSummary {
     visit("saturated", &O::saturated,
           "true: more and more are in flight, later requests wait longer (both intervals lie above 0, and a queue grew "
           "by a request or more), and in most repetitions no arrival of the second half found the engine empty, so "
-          "that latencies depend on "
-          "the run's length; false: the first interval ends below a tenth of the offered rate; null: not known");
+          "that latencies depend on the run's length; false: the first interval ends below a tenth of the offered "
+          "rate; null: not known");
     visit("late_requests", &O::late_requests, "sent more than a millisecond after their time");
     visit("send_delay_ms", &O::send_delay_ms, "");
   }

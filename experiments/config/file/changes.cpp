@@ -119,8 +119,12 @@ const ConfigNode* rows_alone(const LoadedConfig& loaded) {
   return rows && !rows->items.empty() && !(axes && !axes->members.empty()) ? rows : nullptr;
 }
 
-void apply_axis(LoadedConfig& loaded, const std::string& text, Diagnostics& diagnostics) {
+/// `seen`: paths of the axes before it.
+void apply_axis(LoadedConfig& loaded, const std::string& text, std::set<std::string>& seen, Diagnostics& diagnostics) {
   const Argument axis = read_argument("--axis", text);
+  if (!seen.insert(axis.key->path).second)
+    return diagnostics.add(axis.name_origin,
+                           fmt::format("\"{0}\" stands twice: write all values behind one, {0}=1,2", axis.name));
   if (const ConfigNode* const rows = rows_alone(loaded))
     return diagnostics.add(
         axis.name_origin, fmt::format("cells are the {} rows of sweep.include here, and --axis would put a grid beside "
@@ -336,10 +340,7 @@ bool apply_overrides(LoadedConfig& loaded, const ConfigOverrides& overrides, Dia
   };
   std::set<std::string> axes;
   apply_each(overrides.axis, [&](LoadedConfig& to, const std::string& text, Diagnostics& complaints) {
-    if (const Argument axis = read_argument("--axis", text); !axes.insert(axis.key ? axis.key->path : axis.name).second)
-      return complaints.add(axis.name_origin,
-                            fmt::format("\"{0}\" stands twice: write all values behind one, {0}=1,2", axis.name));
-    apply_axis(to, text, complaints);
+    apply_axis(to, text, axes, complaints);
   });
   const ConfigNode* const vars = loaded.tree.find("vars");
   const std::vector<std::string> own_variables = vars ? names_in(*vars) : std::vector<std::string>();
