@@ -1,5 +1,6 @@
 #pragma once
-// What the verdict says of the run itself, whatever pays in it. Texts are empty where there is nothing to say.
+// What the verdict says of the run itself, whatever pays in it, and of open loops. Texts are empty where there is
+// nothing to say.
 
 #include <string>
 #include <vector>
@@ -24,6 +25,15 @@ std::vector<std::string> unreached_texts(const VerdictView& view);
 /// That prompts are fewer than requests; empty: they are not. Whether a proposer ran that gains from it.
 std::string repeated_prompts_text(const VerdictView& view);
 bool remembers_texts(const VerdictView& view);
+
+/// Of open loops: up to which rate report.slo is kept, and what each that was measured at several rates reaches; for
+/// each load the lowest latency; for any load with report.slo the most good requests; which cells are saturated.
+std::vector<std::string> latency_texts(const VerdictView& view);
+std::vector<std::string> goodput_texts(const VerdictView& view);
+std::vector<std::string> saturation_texts(const VerdictView& view);
+
+/// "; 5 cells are not significantly slower than it". Empty: all that were tested are.
+std::string ties_text(const Pick& pick);
 
 /// Certificates that failed or are missing, then what to distrust.
 void add_cautions(const VerdictView& view, const Validity& validity, std::vector<VerdictSentence>& out);
