@@ -223,6 +223,7 @@ inline constexpr const char* kAutoChartX = "auto";
 struct ReportConfig {
   std::optional<double> slo_ttft_ms;
   std::optional<double> slo_tpot_ms;
+  double slo_attainment = 0.9;
   std::optional<std::string> x;  // none: the number of speculation.* with the most values
   std::vector<std::string> facet = {"tp", "pp"};
 };

@@ -151,7 +151,8 @@ std::string asked_without(const CellResult& cell, std::span<const std::string_vi
     const json::json_pointer place(pointer);
     if (asked.contains(place)) asked[place.parent_pointer()].erase(place.back());
   }
-  return json::array({asked, cell.model, cell.load}).dump();
+  const bool any_load = std::ranges::any_of(left_out, [](std::string_view path) { return path.starts_with("load."); });
+  return json::array({asked, cell.model, any_load ? "" : cell.load}).dump();
 }
 
 int repetitions_asked(const CellResult& cell) {

@@ -451,6 +451,7 @@ struct RunInfo {
 /// Latencies that count as good (report.slo); empty: not asked for.
 struct ServiceLevel {
   std::optional<double> ttft_ms, tpot_ms;
+  double attainment = 0.9;  // share of good requests at which a rate is kept
 
   bool empty() const { return !ttft_ms && !tpot_ms; }
 };

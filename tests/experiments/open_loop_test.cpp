@@ -237,7 +237,7 @@ TEST(Goodput, StandsInAllSummaries) {
   run.slo = {.ttft_ms = 600, .tpot_ms = {}};
   const RunSummary summary = summarize(run);
   const nlohmann::json json = summary_to_json(run, summary);
-  EXPECT_EQ(json.at("slo"), (nlohmann::json{{"ttft_ms", 600.0}, {"tpot_ms", nullptr}}));
+  EXPECT_EQ(json.at("slo"), (nlohmann::json{{"ttft_ms", 600.0}, {"tpot_ms", nullptr}, {"attainment", 0.9}}));
   EXPECT_GT(json.at("cells")[1].at("goodput").at("share"), json.at("cells")[0].at("goodput").at("share"));
   EXPECT_EQ(json.at("cells")[1].at("open_loop").at("saturated"), false);
   EXPECT_EQ(json.at("cells")[1].at("load"), "poisson");

@@ -144,6 +144,19 @@ json to_json(const VerdictView& view, const CrossoverClaim& claim) {
           {"points", std::move(points)}};
 }
 
+json to_json(const VerdictView& view, const KeptRates& rates) {
+  json points = json::array();
+  for (const KeptRates::Point& point : rates.points)
+    points.push_back({{"rate_per_s", json_number(point.rate_per_s)},
+                      {"cell", view.cell(*point.cell).id},
+                      {"shown", to_string(point.kept)}});
+  const bool any = rates.num_kept() > 0;
+  return {{"kind", "kept_rate"},
+          {"of", rates.name},
+          {"rate_per_s", any ? json_number(rates.rate_per_s()) : json(nullptr)},
+          {"points", std::move(points)}};
+}
+
 }  // namespace
 
 const char* to_string(Outcome outcome) {
@@ -238,6 +251,7 @@ json claims_to_json(const VerdictView& view) {
   for (const Claim& claim : view.claims()) out.push_back(to_json(view, claim));
   for (const Pick& pick : view.picks()) out.push_back(to_json(view, pick));
   for (const CrossoverClaim& claim : view.crossovers()) out.push_back(to_json(view, claim));
+  for (const KeptRates& rates : view.kept_rates()) out.push_back(to_json(view, rates));
   for (const CellSummary& s : view.summary().cells)
     if (s.is_saturated()) out.push_back({{"kind", "saturated"}, {"cell", view.cell(s).id}});
   for (const Frontier& frontier : view.frontiers())

@@ -75,13 +75,18 @@ VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_
   claims_ = make_claims(*this);
   picks_ = make_picks(*this);
   crossovers_ = make_crossovers(*this);
+  kept_rates_ = make_kept_rates(*this);
   frontiers_ = make_frontiers(*this);
 }
 
 std::string VerdictView::label(const CellSummary& s) const {
   CellAxes axes = cell(s).axes;
   axes.concurrency = 0;
-  if (axes.variant == cell(s).load) axes.variant.clear();
+  const std::string& load = cell(s).load;
+  if (axes.variant == load)
+    axes.variant.clear();
+  else if (axes.variant.starts_with(load + " "))  // "poisson 4/s temperature=0.8"
+    axes.variant.erase(0, load.size() + 1);
   return axes_label(axes);
 }
 

@@ -254,14 +254,22 @@ std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& sl
   if (slo.empty()) return std::nullopt;
   int64_t good = 0, all = 0;
   Served served;
+  std::vector<double> shares;  // of the repetitions
   for (const RepetitionResult& r : cell.repetitions) {
     if (r.client && !r.client->streamed) return std::nullopt;  // nobody knows when first tokens came
-    good += num_good(r, slo);
-    all += int64_t(r.requests.size());
+    const int64_t good_of_r = num_good(r, slo), all_of_r = int64_t(r.requests.size());
+    if (all_of_r > 0) shares.push_back(double(good_of_r) / double(all_of_r));
+    good += good_of_r;
+    all += all_of_r;
     served += served_in(r);
   }
   if (all == 0) return std::nullopt;
-  Goodput out{.share = double(good) / double(all), .rate_per_s = {}};
+  Goodput out{.share = double(good) / double(all), .share_interval = binomial_interval(good, all), .rate_per_s = {}};
+  if (const std::optional<double> sd = standard_deviation(shares)) {
+    const double count = double(shares.size()), half = student_t_quantile(0.975, count - 1) * *sd / std::sqrt(count);
+    out.share_interval.low = std::max(0.0, std::min(out.share_interval.low, out.share - half));
+    out.share_interval.high = std::min(1.0, std::max(out.share_interval.high, out.share + half));
+  }
   if (served.count > 0 && served.seconds > 0) out.rate_per_s = out.share * served.count / served.seconds;
   return out;
 }

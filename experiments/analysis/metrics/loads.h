@@ -92,11 +92,16 @@ std::optional<ClosedLoop> closed_loop_of(const CellResult& cell);
 
 struct Goodput {
   double share = 0;
+  /// As if requests were independent of each other, or by the spread of the repetitions' shares, whichever is wider on
+  /// each side: requests of one queue are late together.
+  Interval share_interval;
   std::optional<double> rate_per_s;
 
   template <class Visit>
   static void fields(Visit&& visit) {
     visit("share", &Goodput::share, "requests that meet every limit that is given / all requests");
+    visit("share_ci95", &Goodput::share_interval,
+          "as if requests were independent, or by the spread over repetitions, whichever is wider on each side");
     visit("rate_per_s", &Goodput::rate_per_s,
           "`share` of the requests over the wall time of all repetitions; in an open loop of `achieved_rate_per_s`");
   }

@@ -98,7 +98,9 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
           {"workload", fields_to_json(run.workload)},
           {"slo", run.slo.empty()
                       ? json(nullptr)
-                      : json{{"ttft_ms", json_number(run.slo.ttft_ms)}, {"tpot_ms", json_number(run.slo.tpot_ms)}}},
+                      : json{{"ttft_ms", json_number(run.slo.ttft_ms)},
+                            {"tpot_ms", json_number(run.slo.tpot_ms)},
+                            {"attainment", run.slo.attainment}}},
           {"wall_s", json_number(run.wall_s)},
           {"num_cells", run.cells.size()},
           {"num_done", summary.done},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <fmt/format.h>
 
@@ -82,6 +83,14 @@ std::optional<double> geometric_mean(std::span<const double> sample) {
 std::optional<Interval> geometric_mean_interval(std::span<const double> sample) {
   const auto logs = logs_of(sample);
   return logs ? exp_of_mean_interval(*logs) : std::nullopt;
+}
+
+Interval binomial_interval(int64_t hits, int64_t all) {
+  PACELINE_CHECK(0 <= hits && hits <= all && all > 0, "{} of {}", hits, all);
+  using Binomial = boost::math::binomial_distribution<>;
+  constexpr double kEachSide = 0.025;
+  return {.low = Binomial::find_lower_bound_on_p(double(all), double(hits), kEachSide),
+          .high = Binomial::find_upper_bound_on_p(double(all), double(hits), kEachSide)};
 }
 
 Percentiles percentiles(std::span<const double> sample) {

@@ -33,6 +33,10 @@ struct Interval {
 /// where geometric_mean has none.
 std::optional<Interval> geometric_mean_interval(std::span<const double> sample);
 
+/// 95 % confidence interval of a share of which `hits` of `all` independent draws tell (Clopper & Pearson 1934: covers
+/// at least as often as it says). REQUIRES 0 <= hits <= all, all > 0.
+Interval binomial_interval(int64_t hits, int64_t all);
+
 struct Percentiles {
   std::optional<double> p50, p90, p99, mean;
   int64_t count = 0;

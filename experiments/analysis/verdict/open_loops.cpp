@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "engine/util/counted.h"
 #include "experiments/analysis/verdict/parts.h"
 #include "experiments/analysis/verdict/sentence.h"
 
@@ -9,6 +11,25 @@ namespace paceline {
 namespace {
 
 using Texts = std::vector<std::string>;
+
+/// The highest rate at which any cell is shown to keep report.slo, and the highest without speculation.
+std::string highest_rate_text(const VerdictView& view, const KeptRates& best, const KeptRates* plain) {
+  const ServiceLevel& slo = view.run().slo;
+  const std::string share = percent_text(slo.attainment) + " of requests";
+  if (best.num_kept() == 0)
+    return Sentence(fmt::format("No cell is shown to meet {} for {}", slo_text(slo), share))
+        .add(fmt::format(" at any rate from {:g}/s on", best.points.front().rate_per_s))
+        .text();
+  const KeptRates::Point& last = best.points[best.num_kept() - 1];
+  const int64_t others = std::ranges::count(view.kept_rates(), last.rate_per_s, &KeptRates::rate_per_s) - 1;
+  Sentence sentence(fmt::format("{} meet {} up to {:g}/s: {}{}", share, slo_text(slo), last.rate_per_s,
+                                view.marked_label(*last.cell), others > 0 ? fmt::format(" and {} more", others) : ""));
+  if (plain && plain->rate_per_s() < last.rate_per_s)
+    sentence.add(plain->num_kept() == 0 ? "; at no rate without speculation"
+                                        : fmt::format("; {:g}/s without speculation", plain->rate_per_s()));
+  if (best.num_kept() == best.points.size()) sentence.add("; none higher was sent");
+  return sentence.text();
+}
 
 }  // namespace
 
@@ -29,6 +50,24 @@ Texts latency_texts(const VerdictView& view) {
   }
   texts.insert(texts.end(), without.begin(), without.end());
   return texts;
+}
+
+Texts kept_rates_texts(const VerdictView& view) {
+  constexpr size_t kMostNamed = 12;
+  const std::vector<KeptRates>& all = view.kept_rates();
+  if (all.empty()) return {};
+  const KeptRates* plain = nullptr;
+  Texts each;
+  for (const KeptRates& rates : all) {
+    if (each.size() < kMostNamed) each.push_back(rates.name + " " + kept_text(rates));
+    const bool speculates = view.speculates(*rates.points.front().cell);
+    if (!speculates && (!plain || rates.rate_per_s() > plain->rate_per_s())) plain = &rates;
+  }
+  if (all.size() > kMostNamed) each.push_back(fmt::format("{} more", all.size() - kMostNamed));
+  const ServiceLevel& slo = view.run().slo;
+  return {highest_rate_text(view, *std::ranges::max_element(all, {}, &KeptRates::rate_per_s), plain),
+          fmt::format("Highest rate at which {} of requests are shown to meet {}: {}.", percent_text(slo.attainment),
+                      slo_text(slo), fmt::join(each, "; "))};
 }
 
 Texts goodput_texts(const VerdictView& view) {

@@ -28,6 +28,7 @@ bool remembers_texts(const VerdictView& view);
 
 /// Of open loops: up to which rate report.slo is kept, and what each that was measured at several rates reaches; for
 /// each load the lowest latency; for any load with report.slo the most good requests; which cells are saturated.
+std::vector<std::string> kept_rates_texts(const VerdictView& view);
 std::vector<std::string> latency_texts(const VerdictView& view);
 std::vector<std::string> goodput_texts(const VerdictView& view);
 std::vector<std::string> saturation_texts(const VerdictView& view);

@@ -487,6 +487,7 @@ RunVerdict make_verdict(const VerdictView& view) {
   if (!view.summary().finished()) lead(Sentence(unfinished_text(view)).text());
   if (!out.validity.is_valid()) lead(validity_text(view, out.validity));
   Texts speeds = fastest_texts(view);
+  std::ranges::move(kept_rates_texts(view), std::back_inserter(speeds));
   std::ranges::move(latency_texts(view), std::back_inserter(speeds));
   const RunSummary& counts = view.summary();
   if (speeds.empty())
@@ -504,7 +505,10 @@ RunVerdict make_verdict(const VerdictView& view) {
   tell(VerdictKind::best, gainers_texts(view));
   tell(VerdictKind::best, source_texts(view));
   tell(VerdictKind::best, ties_texts(view));
-  lead_and_tell(VerdictKind::best, goodput_texts(view));
+  if (view.kept_rates().empty())
+    lead_and_tell(VerdictKind::best, goodput_texts(view));
+  else
+    tell(VerdictKind::best, goodput_texts(view));  // of one rate each
   lead_and_tell(VerdictKind::caution, saturation_texts(view));
   if (const Pick* const other = other_pick(view)) lead_and_tell(VerdictKind::best, {fastest_text(view, *other)});
   lead_and_tell(VerdictKind::best, crossover_texts(view, /*decided=*/true));

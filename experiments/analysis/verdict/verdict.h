@@ -41,11 +41,11 @@ inline constexpr size_t kMostHeadlineWords = 30;
 struct RunVerdict {
   Validity validity;
   /// What a reader needs before anything else, in kMostHeadlines sentences of kMostHeadlineWords at most: how far a run
-  /// came that ended early; the fastest cell and its gain, or that none is shown; whether the run is valid and
-  /// lossless, before the gain where it is not valid; and the first of these that there is: prompts sent again to a
-  /// proposer that remembers them, a concurrency that was not reached, goodput, saturation, the fastest cell under
-  /// another load where it is another, over which loads speculation pays, what more ranks give, a proposer that does
-  /// not pay, the best cell per user and per device.
+  /// came that ended early; the fastest cell and its gain, or that none is shown, of open loops the highest rate that
+  /// keeps report.slo, or the lowest latency; whether the run is valid and lossless, before the gain where it is not
+  /// valid; and the first of these that there is: prompts sent again to a proposer that remembers them, a concurrency
+  /// that was not reached, goodput, saturation, the fastest cell under another load where it is another, over which
+  /// loads speculation pays, what more ranks give, a proposer that does not pay, the best cell per user and per device.
   std::vector<std::string> headline;
   std::vector<VerdictSentence> details;
 };

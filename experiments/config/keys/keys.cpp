@@ -492,6 +492,9 @@ std::vector<KeySpec> report_keys() {
           "Time to first token that counts as good.", {.min = 0, .above_min = true, .unit = "ms"}),
       key("report.slo.tpot_ms", [](auto& config) -> auto& { return config.report.slo_tpot_ms; },
           "Time per output token that counts as good.", {.min = 0, .above_min = true, .unit = "ms"}),
+      key("report.slo.attainment", [](auto& config) -> auto& { return config.report.slo_attainment; },
+          "Share of good requests at which the verdict counts an open loop's rate as kept.",
+          {.min = 0, .max = 0.999, .above_min = true}),
       KEY(report.x,
           "Key on the abscissa of the report's speedup charts; auto is the number of speculation.* with the "
           "most values in the sweep.",

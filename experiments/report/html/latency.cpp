@@ -92,6 +92,19 @@ std::string curves_by_place(const Report& report) {
   return out;
 }
 
+/// Up to which rate each keeps report.slo, as a list.
+std::string kept_rates(const Report& report) {
+  std::string out;
+  for (const KeptRates& rates : report.view.kept_rates())
+    out += "<li>" + html_escaped(fmt::format("{}: {}", rates.name, shares_text(rates))) + "</li>";
+  if (out.empty()) return "";
+  return "<h3>Rates that keep the limits</h3><ul>" + out + "</ul>" +
+         note(
+             fmt::format("Share of requests with {} at each rate; a rate is kept where the 95 % interval of that share "
+                         "lies at {} or above, and missed where it lies below.",
+                         html_escaped(slo_text(report.run.slo)), percent(report.run.slo.attainment)));
+}
+
 }  // namespace
 
 Section latency_section(const Report& report) {
@@ -121,7 +134,7 @@ Section latency_section(const Report& report) {
     return a->num_requests < b->num_requests;
   });
   section.body =
-      curves_by_place(report) +
+      kept_rates(report) + curves_by_place(report) +
       note(
           "Share of requests (ITL: of gaps) at or below the time on the x-axis. Marks: median and 90th percentile. "
           "Each proposer at its fastest k.") +

@@ -45,6 +45,8 @@ ServiceLevel service_level(const json& config) {
   ServiceLevel level;
   if (const json* ttft = find_value(config, "report.slo.ttft_ms"); ttft && ttft->is_number()) level.ttft_ms = *ttft;
   if (const json* tpot = find_value(config, "report.slo.tpot_ms"); tpot && tpot->is_number()) level.tpot_ms = *tpot;
+  if (const json* share = find_value(config, "report.slo.attainment"); share && share->is_number())
+    level.attainment = *share;
   return level;
 }
 

@@ -1,0 +1,79 @@
+#include "experiments/analysis/claims/kept_rates.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "engine/util/json_io.h"
+#include "experiments/analysis/claims/view.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::string_view kRate = "load.rate_per_s";
+
+Kept kept_of(const CellSummary& s, double attainment) {
+  const Interval& share = s.goodput->share_interval;
+  if (s.is_saturated() || share.high < attainment) return Kept::missed;
+  return share.low >= attainment ? Kept::kept : Kept::undecided;
+}
+
+std::string rate_text(const KeptRates::Point& point) { return fmt::format("{:g}/s", point.rate_per_s); }
+
+std::string share_text(const KeptRates::Point& point) { return percent_text(point.cell->goodput->share); }
+
+}  // namespace
+
+const char* to_string(Kept kept) {
+  switch (kept) {
+    case Kept::kept: return "kept";
+    case Kept::missed: return "missed";
+    case Kept::undecided: return "not decided";
+  }
+  return "not decided";
+}
+
+size_t KeptRates::num_kept() const {
+  return size_t(std::ranges::find_if(points, [](const Point& point) { return point.kept != Kept::kept; }) -
+                points.begin());
+}
+
+std::vector<KeptRates> make_kept_rates(const VerdictView& view) {
+  if (view.run().slo.empty()) return {};
+  nlohmann::ordered_map<std::string, KeptRates> sets;  // by what the cells of each have in common
+  for (const CellSummary& s : view.summary().cells) {
+    const nlohmann::json* const rate = find_value(view.cell(s).requested, kRate);
+    if (!s.rankable || !s.open_loop || !s.goodput || !rate || !rate->is_number()) continue;
+    const std::string_view left_out[] = {kRate};
+    KeptRates& rates = sets[asked_without(view.cell(s), left_out)];
+    if (rates.points.empty()) rates.name = view.label(s);
+    rates.points.push_back(
+        {.rate_per_s = rate->get<double>(), .cell = &s, .kept = kept_of(s, view.run().slo.attainment)});
+  }
+  std::vector<KeptRates> out;
+  for (auto& [asked, rates] : sets) {
+    std::ranges::stable_sort(rates.points, {}, &KeptRates::Point::rate_per_s);
+    if (rates.points.size() > 1) out.push_back(std::move(rates));
+  }
+  return out;
+}
+
+std::string kept_text(const KeptRates& rates) {
+  const size_t kept = rates.num_kept();
+  const std::string up_to = kept == 0 ? "none" : rate_text(rates.points[kept - 1]);
+  if (kept == rates.points.size()) return up_to + ", the highest sent";
+  const KeptRates::Point& next = rates.points[kept];
+  return fmt::format("{}, {} {} ({})", up_to, rate_text(next), to_string(next.kept), share_text(next));
+}
+
+std::string shares_text(const KeptRates& rates) {
+  std::vector<std::string> shares;
+  for (const KeptRates::Point& point : rates.points)
+    shares.push_back(fmt::format("{} {}{}", rate_text(point), share_text(point),
+                                 point.kept == Kept::kept ? "" : fmt::format(" ({})", to_string(point.kept))));
+  return fmt::format("{}", fmt::join(shares, ", "));
+}
+
+}  // namespace paceline
