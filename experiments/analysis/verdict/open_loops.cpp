@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engine/util/counted.h"
 #include "experiments/analysis/verdict/parts.h"
 #include "experiments/analysis/verdict/sentence.h"
 
