@@ -88,8 +88,7 @@ void add_best_gain(const json& summary, json& line) {
     const json speedup = cell.value("speedup", json(nullptr)), ends = cell.value("speedup_ci95", json(nullptr));
     const std::string outcome = cell.value("outcome", "");
     if (!cell.value("rankable", false) || !speedup.is_number() || outcome == "baseline") continue;
-    Gain gain{.over_baseline = {.ratio = speedup.get<double>(), .low = {}, .high = {}, .pairs = 0},
-              .cell = cell.value("id", "")};
+    Gain gain{.over_baseline = {.ratio = speedup.get<double>()}, .cell = cell.value("id", "")};
     if (ends.is_array() && ends.size() == 2 && ends[0].is_number() && ends[1].is_number()) {
       gain.over_baseline.low = ends[0].get<double>();
       gain.over_baseline.high = ends[1].get<double>();

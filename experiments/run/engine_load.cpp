@@ -229,7 +229,7 @@ ProposerSetup proposer_setup(const ExperimentConfig& config, const LoadPlan& pla
 }  // namespace
 
 VerifyRule verify_rule(const ExperimentConfig& config, bool takes_any_sampling) {
-  const bool is_greedy = !takes_any_sampling && config.sampling.temperature <= 1e-5;
+  const bool is_greedy = !takes_any_sampling && DrawParams{.temperature = float(config.sampling.temperature)}.greedy();
   return is_greedy ? VerifyRule::greedy : parse_rule(config.speculation.rule, is_greedy);
 }
 

@@ -107,7 +107,7 @@ TEST(Compare, TheWordsFollowTimeAndMinimumEffect) {
   EXPECT_EQ(rate_change(strict, 2), Change::worse);
   EXPECT_EQ(rate_change(compare_runs(runs, {.min_effect = 0.1}), 1), Change::same);
   // Surely slower, but not surely by less or more than the least effect.
-  const RatioTest slower = *change(1, Metric::output_tok_s).test;
+  const RatioInterval slower = *change(1, Metric::output_tok_s).test;
   const double inside = 1 / std::sqrt(slower.ratio * *slower.low) - 1;
   EXPECT_EQ(rate_change(compare_runs(runs, {.min_effect = inside}), 1), Change::inconclusive);
 }

@@ -142,7 +142,7 @@ TEST(ReportSections, TheTableAndTheMapAgreeOnWhatAnIntervalHolds) {
   const RunResult run = test::synthetic_run({.with_trouble = false});
   RunSummary summary = summarize(run);
   CellSummary& s = summary.cells[1];
-  s.speedup = s.decode_speedup = RatioInterval{.ratio = 1.18, .low = 1.0049, .high = 1.38, .pairs = 3};
+  s.speedup = s.decode_speedup = RatioInterval{.ratio = 1.18, .low = 1.0049, .high = 1.38};
   const std::string html = report_html(run, summary);
   EXPECT_TRUE(holds(section_of(html, "heat"), "1.18× [1.005, 1.38] over tp1 pp1 none, faster")) << html;
   EXPECT_TRUE(holds(section_of(html, "cells"), "<td>1.18× <span class=\"ci\">[1.005, 1.38]</span></td>"));

@@ -88,12 +88,12 @@ std::vector<RequestSums> draft_sums(const CellResult& first, const CellResult& o
   return out;
 }
 
-std::optional<RatioTest> ratio_of(const CellResult& first, const CellResult& other, Metric metric) {
+std::optional<RatioInterval> ratio_of(const CellResult& first, const CellResult& other, Metric metric) {
   if (metric == Metric::acceptance_length) return bootstrap_ratio(draft_sums(first, other));
   if (metric == Metric::steps) {
     const double before = *shown_value(first, metric), now = *shown_value(other, metric);
     if (before <= 0) return std::nullopt;
-    return RatioTest{.ratio = now / before, .low = {}, .high = {}, .p_value = {}};
+    return RatioInterval{.ratio = now / before, .low = {}, .high = {}, .p_value = {}};
   }
   return welch_ratio(values_of(first, metric), values_of(other, metric));
 }
@@ -152,7 +152,7 @@ void compare_with_first(const CellResult& first, const CellResult& other, double
 Change judged(Metric metric, const MetricChange& change, double min_effect) {
   if (!change.test) return Change::none;
   if (change.may_be_drift) return Change::inconclusive;
-  const RatioTest& test = *change.test;
+  const RatioInterval& test = *change.test;
   const auto direction = [&] {
     return (test.ratio > 1) == row_of(metric).larger_is_better ? Change::better : Change::worse;
   };

@@ -96,11 +96,10 @@ json summary_to_json(const RunResult& run, const RunSummary& summary) {
                                        ? run.environment["cuda_visible_devices"]
                                        : json(nullptr)},
           {"workload", fields_to_json(run.workload)},
-          {"slo", run.slo.empty()
-                      ? json(nullptr)
-                      : json{{"ttft_ms", json_number(run.slo.ttft_ms)},
-                            {"tpot_ms", json_number(run.slo.tpot_ms)},
-                            {"attainment", run.slo.attainment}}},
+          {"slo", run.slo.empty() ? json(nullptr)
+                                  : json{{"ttft_ms", json_number(run.slo.ttft_ms)},
+                                         {"tpot_ms", json_number(run.slo.tpot_ms)},
+                                         {"attainment", run.slo.attainment}}},
           {"wall_s", json_number(run.wall_s)},
           {"num_cells", run.cells.size()},
           {"num_done", summary.done},

@@ -47,7 +47,7 @@ std::vector<double> mean_per_repetition(const Sums& sums) {
 }
 
 /// Mean TPOT of the baseline over that of the cell, over the requests that both have, by their spread.
-std::optional<RatioTest> ratio_over_requests(const Sums& baseline, const Sums& cell) {
+std::optional<RatioInterval> ratio_over_requests(const Sums& baseline, const Sums& cell) {
   std::vector<RequestSums> requests;
   for (const auto& [key, tpot] : cell.of_request)
     if (const auto base = baseline.of_request.find(key); base != baseline.of_request.end())
@@ -63,9 +63,8 @@ std::optional<RatioInterval> category_ratio(const Sums& baseline, const Sums& ce
   std::optional<RatioInterval> ratio =
       ratio_of_repetitions(mean_per_repetition(baseline), mean_per_repetition(cell), pairing);
   if (!ratio || !ratio->low || !ratio->high) return ratio;
-  const std::optional<RatioTest> requests = ratio_over_requests(baseline, cell);
-  if (!requests || !requests->low || !requests->high)
-    return RatioInterval{.ratio = ratio->ratio, .pairs = ratio->pairs};
+  const std::optional<RatioInterval> requests = ratio_over_requests(baseline, cell);
+  if (!requests || !requests->low || !requests->high) return RatioInterval{.ratio = ratio->ratio};
   ratio->low = std::min(*ratio->low, ratio->ratio * *requests->low / requests->ratio);
   ratio->high = std::max(*ratio->high, ratio->ratio * *requests->high / requests->ratio);
   ratio->p_value = std::max(ratio->p_value.value_or(1), requests->p_value.value_or(1));

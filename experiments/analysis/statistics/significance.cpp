@@ -20,7 +20,7 @@ constexpr size_t kFewestRequests = 5;
 double square(double x) { return x * x; }
 
 /// |log ratio| of p-value and interval when nothing varies.
-RatioTest without_spread(double log_ratio) {
+RatioInterval without_spread(double log_ratio) {
   const double ratio = std::exp(log_ratio);
   return {.ratio = ratio, .low = ratio, .high = ratio, .p_value = log_ratio == 0 ? 1.0 : 0.0};
 }
@@ -96,22 +96,22 @@ double upper_tail(const std::vector<int>& ranks, int bound) {
 
 }  // namespace
 
-std::optional<RatioTest> welch_ratio(std::span<const double> first, std::span<const double> other) {
+std::optional<RatioInterval> welch_ratio(std::span<const double> first, std::span<const double> other) {
   const auto a = logs_of(first), b = logs_of(other);
   if (!a || !b) return std::nullopt;
   const double difference = *mean(*b) - *mean(*a);
   const auto sd_a = standard_deviation(*a), sd_b = standard_deviation(*b);
-  if (!sd_a || !sd_b) return RatioTest{.ratio = std::exp(difference), .low = {}, .high = {}, .p_value = {}};
+  if (!sd_a || !sd_b) return RatioInterval{.ratio = std::exp(difference)};
   const double var_a = square(*sd_a) / double(a->size()), var_b = square(*sd_b) / double(b->size());
   const double variance = var_a + var_b;
   if (!(variance > 0)) return without_spread(difference);
   const double degrees =
       square(variance) / (square(var_a) / double(a->size() - 1) + square(var_b) / double(b->size() - 1));
   const double error = std::sqrt(variance), half = student_t_quantile(kUpper, degrees) * error;
-  return RatioTest{.ratio = std::exp(difference),
-                   .low = std::exp(difference - half),
-                   .high = std::exp(difference + half),
-                   .p_value = student_t_two_sided_p(difference / error, degrees)};
+  return RatioInterval{.ratio = std::exp(difference),
+                       .low = std::exp(difference - half),
+                       .high = std::exp(difference + half),
+                       .p_value = student_t_two_sided_p(difference / error, degrees)};
 }
 
 std::optional<int> repetitions_needed(std::span<const double> first, std::span<const double> other, double effect) {
@@ -124,12 +124,12 @@ std::optional<int> repetitions_needed(std::span<const double> first, std::span<c
   return std::nullopt;
 }
 
-std::optional<RatioTest> bootstrap_ratio(std::span<const RequestSums> requests) {
+std::optional<RatioInterval> bootstrap_ratio(std::span<const RequestSums> requests) {
   std::vector<size_t> picked(requests.size());
   std::iota(picked.begin(), picked.end(), size_t{0});
   const PooledRatio observed = pooled_ratio(requests, picked);
   if (!observed.valid) return std::nullopt;
-  RatioTest out{.ratio = std::exp(observed.log_ratio), .low = {}, .high = {}, .p_value = {}};
+  RatioInterval out{.ratio = std::exp(observed.log_ratio)};
   if (requests.size() < kFewestRequests) return out;
   if (observed.error == 0) return without_spread(observed.log_ratio);
   std::mt19937_64 random(kSeed);

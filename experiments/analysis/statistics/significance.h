@@ -6,21 +6,16 @@
 #include <span>
 #include <vector>
 
+#include "experiments/analysis/statistics/statistics.h"
+
 namespace paceline {
 
-/// A ratio other / first with its 95 % interval and the two-sided p-value of "the ratio is 1".
-struct RatioTest {
-  double ratio = 1;
-  std::optional<double> low, high;  // no value: no spread to go by
-  std::optional<double> p_value;
-};
-
-/// Two independent samples of one positive quantity, as repetitions of two runs are: exp(mean log other - mean log
-/// first) with Welch's interval, exp(d ± t(0.975, v)·s), s² = s₁²/n₁ + s₂²/n₂ and
+/// Two independent samples of one positive quantity, as repetitions of two runs are, other over first: exp(mean log
+/// other - mean log first) with Welch's interval, exp(d ± t(0.975, v)·s), s² = s₁²/n₁ + s₂²/n₂ and
 /// v = s⁴ / ((s₁²/n₁)²/(n₁-1) + (s₂²/n₂)²/(n₂-1)) (Welch 1947, Satterthwaite 1946). Logs, because a ratio and its
 /// inverse must give the same interval. A side of one value has no spread: then there is no interval. No value when a
 /// side is empty or holds a number that is not positive and finite.
-std::optional<RatioTest> welch_ratio(std::span<const double> first, std::span<const double> other);
+std::optional<RatioInterval> welch_ratio(std::span<const double> first, std::span<const double> other);
 
 /// Repetitions a side after which welch_ratio() would resolve `effect` (0.02: 2 %): the smallest n >= 7 with
 /// t(0.975, 2n-2)·sqrt((s₁² + s₂²)/n) <= log(1 + effect), s the standard deviations of the logs so far. No value with
@@ -40,7 +35,7 @@ struct RequestSums {
 /// s² is the variance of the mean of the linearised log ratio; the interval is exp(log r - t*(0.975)·s), exp(log r -
 /// t*(0.025)·s). 1,999 draws with a fixed seed: the same input gives the same interval. Equal in every request: [r, r].
 /// No interval with fewer than 5 requests. No value when a sum is not positive.
-std::optional<RatioTest> bootstrap_ratio(std::span<const RequestSums> requests);
+std::optional<RatioInterval> bootstrap_ratio(std::span<const RequestSums> requests);
 
 /// Holm's step-down adjustment (Holm 1979) of a family's p-values: sorted, p(i)·(m - i) with i from 0, made monotone,
 /// at most 1. An adjusted value below a keeps the chance of any false claim in the family below a, whatever their

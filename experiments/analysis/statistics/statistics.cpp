@@ -119,7 +119,7 @@ std::optional<RatioInterval> paired_ratio(std::span<const double> numerator, std
   std::vector<double> logs;
   for (size_t i = 0; i < pairs; ++i) logs.push_back((*above)[i] - (*below)[i]);
   const double center = *mean(logs);
-  RatioInterval out{.ratio = std::exp(center), .low = {}, .high = {}, .pairs = static_cast<int>(pairs)};
+  RatioInterval out{.ratio = std::exp(center)};
   if (const auto interval = exp_of_mean_interval(logs)) {
     out.low = interval->low;
     out.high = interval->high;

@@ -56,9 +56,8 @@ Percentiles percentiles(std::span<const double> sample);
 /// A ratio with its 95 % confidence interval and the two-sided p-value of "the ratio is 1".
 struct RatioInterval {
   double ratio = 1;
-  std::optional<double> low, high;  // no value when fewer than two pairs: one run has no spread
-  int pairs = 0;
-  std::optional<double> p_value = std::nullopt;  // where there is an interval
+  std::optional<double> low = std::nullopt, high = std::nullopt;  // no value: no spread to go by, as of one run
+  std::optional<double> p_value = std::nullopt;                   // where there is an interval
 };
 
 /// For lists of fields: the ratio of a member.

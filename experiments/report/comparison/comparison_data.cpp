@@ -20,14 +20,14 @@ json differences_to_json(const std::vector<KeyDifference>& differences) {
 }
 
 json change_to_json(Metric metric, const MetricChange& change) {
-  const auto number = [&](std::optional<double> RatioTest::*field) {
+  const auto number = [&](std::optional<double> RatioInterval::*field) {
     return change.test ? json_number((*change.test).*field) : json(nullptr);
   };
   return {{"ratio", change.test ? json_number(change.test->ratio) : json(nullptr)},
           {"ci95", change.test && change.test->low && change.test->high
                        ? json::array({json_number(change.test->low), json_number(change.test->high)})
                        : json(nullptr)},
-          {"p_value", number(&RatioTest::p_value)},
+          {"p_value", number(&RatioInterval::p_value)},
           {"adjusted_p", json_number(change.adjusted_p)},
           {"change", change.change == Change::none ? json(nullptr) : json(change_word(metric, change.change))},
           {"repetitions_needed", change.repetitions_needed ? json(*change.repetitions_needed) : json(nullptr)}};

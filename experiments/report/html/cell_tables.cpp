@@ -44,7 +44,7 @@ int num_ranks(const CellAxes& axes) { return axes.tp * axes.pp; }
 std::optional<RatioInterval> over_one_rank(const Report& report, const CellSummary& s) {
   if (const Claim* const gain = report.view.claim(ClaimKind::over_one_rank, s)) return gain->ratio;
   if (num_ranks(report.cell(s).axes) != 1 || s.open_loop) return std::nullopt;
-  return RatioInterval{.ratio = 1.0, .low = {}, .high = {}, .pairs = 0};
+  return RatioInterval{};
 }
 
 std::string busy_chart(const Report& report) {
