@@ -71,6 +71,20 @@ TEST(KeptRates, AreThoseUpToTheFirstThatIsNot) {
   EXPECT_EQ(kept_text(ngram), "4/s, 8/s missed (50 %)");
 }
 
+TEST(KeptRates, AShareBelowTheGoalDoesNotReadAsIt) {
+  EXPECT_EQ(percent_text(0.8996, 0.9), "89.96 %");
+  EXPECT_EQ(percent_text(0.8996), "90 %");
+  EXPECT_EQ(percent_text(0.9, 0.9), "90 %");
+  RunResult run = run_of({{"none", {{2, {40, 40, 40}}, {4, {36, 36, 35}}}}});
+  const auto text = [&run] {
+    const RunSummary summary = summarize(run);
+    return kept_text(VerdictView(run, summary).kept_rates().at(0));
+  };
+  EXPECT_EQ(text(), "2/s, 4/s not decided (89 %)");
+  run.slo.attainment = 0.892;
+  EXPECT_EQ(text(), "2/s, 4/s not decided (89.17 %)");
+}
+
 TEST(KeptRates, LeadTheVerdict) {
   const RunResult run = two_proposers();
   const std::string text = summary_markdown(run, summarize(run));

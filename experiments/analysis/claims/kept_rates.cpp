@@ -22,7 +22,9 @@ Kept kept_of(const CellSummary& s, double attainment) {
 
 std::string rate_text(const KeptRates::Point& point) { return fmt::format("{:g}/s", point.rate_per_s); }
 
-std::string share_text(const KeptRates::Point& point) { return percent_text(point.cell->goodput->share); }
+std::string share_text(const KeptRates& rates, const KeptRates::Point& point) {
+  return percent_text(point.cell->goodput->share, rates.attainment);
+}
 
 }  // namespace
 
@@ -48,9 +50,8 @@ std::vector<KeptRates> make_kept_rates(const VerdictView& view) {
     if (!s.rankable || !s.open_loop || !s.goodput || !rate || !rate->is_number()) continue;
     const std::string_view left_out[] = {kRate};
     KeptRates& rates = sets[asked_without(view.cell(s), left_out)];
-    if (rates.points.empty()) rates.name = view.label(s);
-    rates.points.push_back(
-        {.rate_per_s = rate->get<double>(), .cell = &s, .kept = kept_of(s, view.run().slo.attainment)});
+    if (rates.points.empty()) rates = {.name = view.label(s), .attainment = view.run().slo.attainment, .points = {}};
+    rates.points.push_back({.rate_per_s = rate->get<double>(), .cell = &s, .kept = kept_of(s, rates.attainment)});
   }
   std::vector<KeptRates> out;
   for (auto& [asked, rates] : sets) {
@@ -65,13 +66,13 @@ std::string kept_text(const KeptRates& rates) {
   const std::string up_to = kept == 0 ? "none" : rate_text(rates.points[kept - 1]);
   if (kept == rates.points.size()) return up_to + ", the highest sent";
   const KeptRates::Point& next = rates.points[kept];
-  return fmt::format("{}, {} {} ({})", up_to, rate_text(next), to_string(next.kept), share_text(next));
+  return fmt::format("{}, {} {} ({})", up_to, rate_text(next), to_string(next.kept), share_text(rates, next));
 }
 
 std::string shares_text(const KeptRates& rates) {
   std::vector<std::string> shares;
   for (const KeptRates::Point& point : rates.points)
-    shares.push_back(fmt::format("{} {}{}", rate_text(point), share_text(point),
+    shares.push_back(fmt::format("{} {}{}", rate_text(point), share_text(rates, point),
                                  point.kept == Kept::kept ? "" : fmt::format(" ({})", to_string(point.kept))));
   return fmt::format("{}", fmt::join(shares, ", "));
 }

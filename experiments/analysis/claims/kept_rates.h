@@ -29,6 +29,7 @@ struct KeptRates {
     Kept kept = Kept::undecided;
   };
   std::string name;           // "tp1 pp2 ngram k=3"
+  double attainment = 0.9;    // of report.slo
   std::vector<Point> points;  // ascending, ranked cells with goodput
 
   /// Of the points from the lowest rate on how many are kept.

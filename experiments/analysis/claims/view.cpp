@@ -189,15 +189,4 @@ std::optional<double> VerdictView::far_apart_s(const CellSummary& s, const CellS
   return told ? apart_s : std::nullopt;
 }
 
-std::string percent_text(double share) {
-  constexpr int kMostDigits = 3;
-  std::string text;
-  for (int digits = 0; digits <= kMostDigits; ++digits) {
-    text = fmt::format("{:.{}f}", 100 * share, digits);
-    const double shown = std::stod(text);
-    if ((shown == 0) == (share == 0) && (shown == 100) == (share == 1)) break;
-  }
-  return text + " %";
-}
-
 }  // namespace paceline

@@ -128,7 +128,4 @@ std::string rough_time_text(double seconds);
 /// "measured 2 h apart, not paired"; `apart_s`: measured_earlier_s.
 std::string baseline_time_text(double apart_s);
 
-/// "71 %"; with more digits, up to three, where it would read as 0 or 100 % and is not: "99.7 %"
-std::string percent_text(double share);
-
 }  // namespace paceline

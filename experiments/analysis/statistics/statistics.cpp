@@ -138,15 +138,22 @@ bool is_degenerate(std::span<const int32_t> output) {
   return false;
 }
 
-std::string bound_text(double bound, int digits) {
+std::string told_apart_text(double value, std::initializer_list<double> others, int digits) {
   constexpr int kMoreDigits = 3;
   std::string text;
   for (int shown = digits; shown <= digits + kMoreDigits; ++shown) {
-    text = fmt::format("{:.{}f}", bound, shown);
-    if (bound == 1 || text != fmt::format("{:.{}f}", 1.0, shown)) break;
+    const auto text_of = [shown](double number) { return fmt::format("{:.{}f}", number, shown); };
+    text = text_of(value);
+    if (std::ranges::none_of(others, [&](double other) { return other != value && text_of(other) == text; })) break;
   }
   return text;
 }
+
+std::string percent_text(double share, std::optional<double> goal) {
+  return told_apart_text(100 * share, {0, 100, 100 * goal.value_or(0)}, 0) + " %";
+}
+
+std::string bound_text(double bound, int digits) { return told_apart_text(bound, {1}, digits); }
 
 std::string interval_text(double ratio, const std::optional<double>& low, const std::optional<double>& high,
                           int digits) {

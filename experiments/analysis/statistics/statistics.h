@@ -2,6 +2,7 @@
 // Small statistics with one stated definition each. Pure functions of their input; any thread.
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,10 +79,17 @@ double student_t_quantile(double probability, double degrees);
 /// P(|T| >= |t|) for Student's t, the two-sided p-value. REQUIRES degrees > 0.
 double student_t_two_sided_p(double t, double degrees);
 
+/// `value` with `digits` digits behind the point, and up to three more where it would read as one of `others` and is
+/// not.
+std::string told_apart_text(double value, std::initializer_list<double> others, int digits);
+
+/// "71 %"; what is not 0 or 100 % does not read so: "99.7 %". Nor as `goal`, a share likewise.
+std::string percent_text(double share, std::optional<double> goal = std::nullopt);
+
 // A ratio with its 95 % interval as text, the same in tables, tooltips, sentences and comparisons.
 
-/// An end of an interval with `digits` digits behind the point. One that is not 1 never reads as 1, since on which side
-/// of 1 it lies is what the interval is read for: it has as many digits as tell it from 1, up to three more.
+/// An end of an interval. One that is not 1 does not read as 1, since on which side of 1 it lies is what the interval
+/// is read for.
 std::string bound_text(double bound, int digits = 2);
 
 /// "2.14× [2.09, 2.19]", "1.10× [1.003, 1.20]"; "2.14×" where there is no interval.
