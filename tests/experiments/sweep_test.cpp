@@ -366,6 +366,8 @@ TEST(Sweep, Mistakes) {
   EXPECT_EQ(published(R"("label": "two", "published": {"over": "one", "speedup": 2})"), "");
   EXPECT_EQ(published(R"("label": "two", "published": {"over": "on", "speedup": 2})"),
             "1:51: \"published\" is over \"on\", which is no row's label; labels: \"one\", \"two\"");
+  EXPECT_EQ(published(R"("label": "one", "published": {"over": "one", "speedup": 2})"),
+            "1:51: \"published\" is over \"one\", the label of 2 rows: give each row a label of its own");
   EXPECT_EQ(published(R"("label": "two", "published": {"over": "one", "speedup": 2, "source": "a paper"})"), "");
   EXPECT_EQ(published(R"("label": "two", "published": {"source": "a paper", "speedup": 2})"),
             "1:90: \"published\" lacks a key: " + expected);

@@ -151,14 +151,21 @@ class Expander {
                                      .speedup = value.at("speedup").get<double>(),
                                      .source = value.value("source", "")};
     std::string labels;
+    int num_rows = 0;
     for (const ConfigJson& row : sweep_.include) {
       const auto label = row.find("label");
       if (label == row.end()) continue;
-      if (*label == published.over) return published;
+      num_rows += *label == published.over ? 1 : 0;
       labels += fmt::format("{}\"{}\"", labels.empty() ? "" : ", ", label->get<std::string>());
     }
-    fail_at(origin_of_row(include_index),
-            fmt::format("\"published\" is over \"{}\", which is no row's label; labels: {}", published.over, labels));
+    if (num_rows == 0)
+      fail_at(origin_of_row(include_index),
+              fmt::format("\"published\" is over \"{}\", which is no row's label; labels: {}", published.over, labels));
+    if (num_rows > 1)
+      fail_at(origin_of_row(include_index),
+              fmt::format("\"published\" is over \"{}\", the label of {} rows: give each row a label of its own",
+                          published.over, num_rows));
+    return published;
   }
 
   void add(const Point& point, const IncludedRow& row = {}) {
