@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "engine/jinja/ast.h"
-#include "engine/util/json_io.h"
+#include "engine/jinja/token_cursor.h"
 
 namespace paceline::jinja {
 
@@ -30,85 +30,25 @@ constexpr std::array<std::pair<std::string_view, Operator>, 1> kPowerSymbols{{{"
 using Kind = Expression::Kind;
 using MutableExpression = std::unique_ptr<Expression>;
 
-class Parser {
+class Parser : TokenCursor {
  public:
-  explicit Parser(const Source& source) : source_name_(source.name), tokens_(tokenize(source)) {}
+  explicit Parser(const Source& source) : TokenCursor(source) {}
 
   Template run() {
     Template result;
     names_ = &result.names;
-    result.source_name = source_name_;
+    result.source_name = source_name();
     result.loop_variable = variable("loop");
     result.body = parse_block({});
     return result;
   }
 
  private:
-  // --- tokens ---------------------------------------------------------------------------------------------------
-  const Token& peek(size_t ahead = 0) const { return tokens_[std::min(pos_ + ahead, tokens_.size() - 1)]; }
-  const Token& take() {
-    const Token& token = peek();
-    if (pos_ + 1 < tokens_.size()) ++pos_;
-    return token;
-  }
-  bool is_symbol(std::string_view symbol, size_t ahead = 0) const {
-    return peek(ahead).kind == TokenKind::symbol && peek(ahead).text == symbol;
-  }
-  bool is_name(std::string_view name, size_t ahead = 0) const {
-    return peek(ahead).kind == TokenKind::name && peek(ahead).text == name;
-  }
-  bool accept_symbol(std::string_view symbol) { return is_symbol(symbol) && (take(), true); }
-  bool accept_name(std::string_view name) { return is_name(name) && (take(), true); }
-
-  std::string found() const {
-    switch (peek().kind) {
-      case TokenKind::end: return "the end of the template";
-      case TokenKind::block_end: return "\"%}\"";
-      case TokenKind::expression_end: return "\"}}\"";
-      case TokenKind::text:
-      case TokenKind::expression_begin:
-      case TokenKind::block_begin: return "the end of the tag";
-      case TokenKind::string: return "a string";
-      default: return json_literal(peek().text);
-    }
-  }
-  template <class... Args>
-  [[noreturn]] void error(fmt::format_string<Args...> format, Args&&... args) const {
-    fail_at(source_name_, peek().position, format, std::forward<Args>(args)...);
-  }
-  void expect_symbol(std::string_view symbol) {
-    if (!accept_symbol(symbol)) error("expected \"{}\", found {}", symbol, found());
-  }
-  std::string expect_name() {
-    if (peek().kind != TokenKind::name) error("expected a name, found {}", found());
-    return take().text;
-  }
-  void expect_block_end() {
-    if (peek().kind != TokenKind::block_end) error("expected \"%}}\", found {}", found());
-    take();
-  }
-
   int variable(std::string_view name) {
     const auto [it, inserted] = variables_.emplace(name, static_cast<int>(names_->size()));
     if (inserted) names_->emplace_back(name);
     return it->second;
   }
-
-  /// Counts the recursion of one kind while it lives.
-  class Nesting {
-   public:
-    Nesting(const Parser& parser, int& depth, const char* what) : depth_(depth) {
-      if (++depth_ > kMaxDepth) {
-        --depth_;  // no destructor runs
-        parser.error("{} nested deeper than the limit of depth {}", what, kMaxDepth);
-      }
-    }
-    ~Nesting() { --depth_; }
-    Nesting(const Nesting&) = delete;
-
-   private:
-    int& depth_;
-  };
 
   // --- statements -----------------------------------------------------------------------------------------------
   /// Statements up to a tag whose name is in `ends` (left in place, behind its "{%").
@@ -573,11 +513,8 @@ class Parser {
     return result;
   }
 
-  std::string source_name_;
-  std::vector<Token> tokens_;
   std::vector<std::string>* names_ = nullptr;  // of the template that run() fills
   std::unordered_map<std::string, int> variables_;
-  size_t pos_ = 0;
   int block_depth_ = 0, expression_depth_ = 0, loop_depth_ = 0;
 };
 
