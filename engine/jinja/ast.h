@@ -32,7 +32,9 @@ struct Expression;
 using ExpressionPtr = std::unique_ptr<const Expression>;
 
 struct Argument {
-  std::string name;  // empty: positional
+  enum class Kind { positional, named, items, entries };  // items, entries: of a list or dict, as by * and **
+  Kind kind = Kind::positional;
+  std::string name;  // named
   ExpressionPtr value;
 };
 
@@ -47,6 +49,7 @@ struct Argument {
 ///   logical_and, logical_or, concat: operands
 ///   arithmetic: a op b op c …, left to right; compare: chain as in Python
 ///   conditional: condition, value, other (null: undefined)
+///   captured: none; the text of the block whose filters these are
 struct Expression {
   enum class Kind {
     literal,
@@ -68,7 +71,8 @@ struct Expression {
     concat,
     arithmetic,
     compare,
-    conditional
+    conditional,
+    captured
   };
   Kind kind = Kind::literal;
   Position position;
@@ -97,16 +101,31 @@ struct Parameter {
 using Block = std::vector<std::unique_ptr<const Statement>>;
 
 struct Statement {
-  enum class Kind { text, output, if_chain, for_loop, set, set_block, macro, break_loop, continue_loop, group };
+  enum class Kind {
+    text,
+    output,
+    if_chain,
+    for_loop,
+    set,
+    set_block,
+    macro,
+    call_block,
+    filter_block,
+    with,
+    break_loop,
+    continue_loop,
+    group
+  };
   Kind kind = Kind::text;
   Position position;
-  std::string text;                       // text; macro: its name
-  ExpressionPtr expression;               // output, set: value; for: iterable
+  std::string text;                       // text; macro: its name; call_block: "caller"
+  ExpressionPtr expression;               // output, set: value; for: iterable; call_block: the call; set_block,
+                                          // filter_block: filters of what is captured, or null
   ExpressionPtr condition;                // for: the loop filter, or null
   std::vector<ExpressionPtr> conditions;  // if: one per branch, null for else
-  std::vector<Block> blocks;              // if: one per branch; for: body, else; set_block, macro, group: body
+  std::vector<Block> blocks;              // if: one per branch; for: body, else; all others: body
   Target target;                          // for, set, set_block; macro: its variable
-  std::vector<Parameter> parameters;      // macro
+  std::vector<Parameter> parameters;      // macro, call_block; with: variables and their values
 };
 
 struct Template {
@@ -114,6 +133,7 @@ struct Template {
   Block body;
   std::vector<std::string> names;  // variables; index = Expression::variable
   int loop_variable = 0;           // "loop"
+  int caller_variable = 0;         // "caller"
 };
 
 /// Nesting of expressions and of blocks, each.

@@ -53,10 +53,19 @@ class Context {
     charge(items.size());
     return checked(make_list(std::move(items), tuple));
   }
-  Value dict(std::vector<std::pair<std::string, Value>> entries) {
+  Value generator(std::vector<Value> items) {
+    charge(items.size());
+    return checked(make_generator(std::move(items)));
+  }
+  /// `keys`: as Dict::keys.
+  Value dict(std::vector<std::pair<std::string, Value>> entries, std::vector<Value> keys = {}) {
     charge(entries.size());
     for (const auto& entry : entries) charge_bytes(entry.first.size());
-    return checked(make_dict(std::move(entries)));
+    return checked(make_dict(std::move(entries), std::move(keys)));
+  }
+  Value macro(const Statement& statement, std::vector<std::pair<int, Value>> around) {
+    charge(around.size());
+    return checked(make_macro(statement, std::move(around)));
   }
 
   Position position;
@@ -79,7 +88,7 @@ class Context {
 
  private:
   Value checked(Value value) const {
-    if (value.depth() > kMaxDepth) error("lists or dicts nested deeper than the limit of depth {}", kMaxDepth);
+    if (value.depth() > kMaxDepth) error("lists, dicts or macros nested deeper than the limit of depth {}", kMaxDepth);
     return value;
   }
 

@@ -17,7 +17,7 @@ class Evaluator {
   Evaluator(const Template& chat_template, std::optional<std::time_t> now)
       : template_(chat_template), context_(chat_template.source_name, now), globals_(chat_template.names.size()) {
     for (size_t i = 0; i < globals_.size(); ++i) {
-      if (const auto function = find_function(template_.names[i])) globals_[i] = Callable(*function);
+      if (const auto function = find_function(template_.names[i])) globals_[i] = *function;
     }
   }
 
@@ -140,12 +140,15 @@ class Evaluator {
         return Flow::next;
       case Statement::Kind::for_loop: return run_for(statement);
       case Statement::Kind::set: assign(statement.target, eval(*statement.expression)); return Flow::next;
-      case Statement::Kind::set_block: {
-        Value text = context_.text(capture(statement.blocks[0]));
-        assign(statement.target, std::move(text));
+      case Statement::Kind::set_block: assign(statement.target, captured_value(statement)); return Flow::next;
+      case Statement::Kind::filter_block: write_value(captured_value(statement)); return Flow::next;
+      case Statement::Kind::macro: assign(statement.target, macro(statement)); return Flow::next;
+      case Statement::Kind::call_block: {
+        const Value caller = macro(statement);
+        write_value(eval_call(*statement.expression, caller));
         return Flow::next;
       }
-      case Statement::Kind::macro: assign(statement.target, Callable(&statement)); return Flow::next;
+      case Statement::Kind::with: return run_with(statement);
       case Statement::Kind::break_loop: return Flow::break_loop;
       case Statement::Kind::continue_loop: return Flow::continue_loop;
       case Statement::Kind::group: return run_block(statement.blocks[0]);
@@ -174,6 +177,30 @@ class Evaluator {
     }
     out_ = outer;
     return out;
+  }
+
+  /// A block's output behind its filters.
+  Value captured_value(const Statement& statement) {
+    Value text = context_.text(capture(statement.blocks[0]));
+    if (statement.expression == nullptr) return text;
+    captured_ = std::move(text);
+    return eval(*statement.expression);
+  }
+
+  /// As a value, with the variables that it sees besides the global ones.
+  Value macro(const Statement& statement) {
+    std::vector<std::pair<int, Value>> around;
+    for (size_t i = frame_begin_; i < locals_.size(); ++i) around.emplace_back(locals_[i].variable, locals_[i].value);
+    return context_.macro(statement, std::move(around));
+  }
+
+  Flow run_with(const Statement& statement) {
+    std::vector<Local> values;  // none of them sees another one
+    for (const Parameter& parameter : statement.parameters)
+      values.push_back({parameter.variable, eval(*parameter.fallback)});
+    const Scope scope(*this);
+    locals_.insert(locals_.end(), values.begin(), values.end());
+    return run_block(statement.blocks[0]);
   }
 
   Flow run_for(const Statement& statement) {
@@ -242,7 +269,7 @@ class Evaluator {
         }
         return slice(object, bounds[0], bounds[1], bounds[2], at(expression));
       }
-      case Kind::call: return eval_call(expression);
+      case Kind::call: return eval_call(expression, Value());
       case Kind::filter: {
         const Value value = child(0);
         const ArgumentValues arguments = eval_arguments(expression);
@@ -289,6 +316,7 @@ class Evaluator {
       case Kind::conditional:
         if (child(0).truth()) return child(1);
         return expression.children[2] != nullptr ? child(2) : Value();
+      case Kind::captured: return captured_;
     }
     return {};
   }
@@ -301,20 +329,12 @@ class Evaluator {
 
   Value eval_dict(const Expression& expression) {
     std::vector<std::pair<std::string, Value>> entries;
+    std::vector<Value> keys;
     for (size_t i = 0; i < expression.children.size(); i += 2) {
       const Value key = eval(*expression.children[i]);
-      if (!key.is_string()) at(expression).error("dict keys must be strings, found {}", key.type_name());
-      Value value = eval(*expression.children[i + 1]);
-      context_.charge((key.string().size() / 16 + 1) * entries.size() / 4);
-      const auto same =
-          std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key.string(); });
-      if (same != entries.end()) {
-        same->second = std::move(value);
-      } else {
-        entries.emplace_back(key.string(), std::move(value));
-      }
+      set_entry(entries, keys, key, eval(*expression.children[i + 1]), at(expression));
     }
-    return at(expression).dict(std::move(entries));
+    return at(expression).dict(std::move(entries), std::move(keys));
   }
 
   Value eval_compare(const Expression& expression) {
@@ -339,47 +359,64 @@ class Evaluator {
     ArgumentValues result;
     for (const Argument& argument : expression.arguments) {
       Value value = eval(*argument.value);
-      if (argument.name.empty()) {
-        result.positional.push_back(std::move(value));
-      } else {
-        result.named.emplace_back(argument.name, std::move(value));
+      switch (argument.kind) {
+        case Argument::Kind::positional: result.positional.push_back(std::move(value)); break;
+        case Argument::Kind::named: result.named.emplace_back(argument.name, std::move(value)); break;
+        case Argument::Kind::items: {
+          const ListPtr items = iterate(value, at(expression));
+          context_.charge(items->items.size());
+          result.positional.insert(result.positional.end(), items->items.begin(), items->items.end());
+          break;
+        }
+        case Argument::Kind::entries: {
+          if (!value.is_dict() || !value.as<DictPtr>()->keys.empty())
+            at(expression).error("** of a {}, expected a dict with names as keys", value.type_name());
+          for (const auto& [name, entry] : value.as<DictPtr>()->entries) {
+            context_.charge_bytes(name.size());
+            result.named.emplace_back(name, entry);
+          }
+        }
       }
     }
     return result;
   }
 
-  Value eval_call(const Expression& expression) {
+  /// `caller`: the body of a call block, which the macro calls; else undefined.
+  Value eval_call(const Expression& expression, const Value& caller) {
     const Expression& callee = *expression.children[0];
     if (callee.kind == Expression::Kind::attribute) {
       const Value object = eval(*callee.children[0]);
       // A namespace may hold a macro.
       const Value* member = object.is<NamespacePtr>() ? object.as<NamespacePtr>()->find(callee.name) : nullptr;
-      if (member == nullptr || !member->is<Callable>()) {
+      if (member == nullptr || !member->is_callable()) {
         const ArgumentValues arguments = eval_arguments(expression);
         return call_method(object, callee.name, arguments.view(), at(callee));
       }
-      const Callable target = member->as<Callable>();  // a copy: the arguments may change the namespace
-      return call(target, expression);
+      const Value target = *member;  // a copy: the arguments may change the namespace
+      return call(target, expression, caller);
     }
     const Value function = eval(callee);
-    if (!function.is<Callable>()) {
+    if (!function.is_callable()) {
       const std::string name = callee.kind == Expression::Kind::variable ? callee.name : function.type_name();
       at(callee).error("call of {} is not allowed", json_literal(name));
     }
-    return call(function.as<Callable>(), expression);
+    return call(function, expression, caller);
   }
 
   /// REQUIRES a `target` that no template can change: it is used behind the evaluation of the arguments.
-  Value call(const Callable& target, const Expression& expression) {
+  Value call(const Value& target, const Expression& expression, const Value& caller) {
     const ArgumentValues arguments = eval_arguments(expression);
-    if (const auto* macro = std::get_if<const Statement*>(&target))
-      return call_macro(**macro, arguments.view(), expression);
-    Value result = call_function(std::get<Function>(target), arguments.view(), at(expression));
+    if (target.is<MacroPtr>()) return call_macro(target, arguments.view(), expression, caller);
+    if (!caller.is_undefined()) at(expression).error("a call block calls a macro");
+    Value result = call_function(target.as<Function>(), arguments.view(), at(expression));
     if (result.is<NamespacePtr>()) namespaces_.push_back(result.as<NamespacePtr>());
     return result;
   }
 
-  Value call_macro(const Statement& macro, const CallArguments& arguments, const Expression& expression) {
+  Value call_macro(const Value& target, const CallArguments& arguments, const Expression& expression,
+                   const Value& caller) {
+    const MacroPtr held = target.as<MacroPtr>();
+    const Statement& macro = *held->statement;
     if (macro_depth_ >= kMaxDepth)
       at(expression).error("macro calls nested deeper than the limit of depth {}", kMaxDepth);
     if (arguments.positional.size() > macro.parameters.size())
@@ -402,8 +439,14 @@ class Evaluator {
     // After a throw the whole rendering is given up, so nothing needs restoring but what destructors read.
     {
       const Scope scope(*this);
+      context_.charge(held->around.size());
+      for (const auto& [variable, value] : held->around) locals_.push_back({variable, value});
+      if (!held->around.empty() && macro.kind == Statement::Kind::macro)  // it stands among them, and may call itself
+        locals_.push_back({macro.target.variables[0], target});
+      if (macro.kind == Statement::Kind::macro) locals_.push_back({template_.caller_variable, caller});
       for (size_t i = 0; i < macro.parameters.size(); ++i) {
         const Parameter& parameter = macro.parameters[i];
+        locals_.push_back({parameter.variable, Value()});  // a default that names its own parameter finds nothing
         Value value;
         const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),
                                         [&](const auto& argument) { return argument.first == parameter.name; });
@@ -414,7 +457,7 @@ class Evaluator {
         } else if (parameter.fallback != nullptr) {
           value = eval(*parameter.fallback);
         }
-        locals_.push_back({parameter.variable, std::move(value)});
+        locals_.back().value = std::move(value);
       }
       run_block(macro.blocks[0]);
     }
@@ -433,6 +476,7 @@ class Evaluator {
   int num_scopes_ = 0;
   int macro_depth_ = 0;
   std::string* out_ = nullptr;
+  Value captured_;  // what the filters of a block are for
   std::vector<NamespacePtr> namespaces_;
 };
 

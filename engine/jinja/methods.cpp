@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <ctime>
+
+#include <fmt/format.h>
 
 #include "engine/jinja/builtins.h"
 #include "engine/jinja/operations.h"
 #include "engine/jinja/text.h"
+#include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
+#include "engine/util/utf8_chars.h"
 
 namespace paceline::jinja {
 
@@ -38,6 +43,7 @@ Value make_namespace(const CallArguments& arguments, Context& context) {
   if (!arguments.positional.empty()) {
     const Value& from = arguments.positional[0];
     if (!from.is_dict()) context.error("namespace expects a dict, found {}", from.type_name());
+    if (!from.as<DictPtr>()->keys.empty()) context.error("namespace of a dict whose keys are not all strings");
     for (const auto& entry : from.as<DictPtr>()->entries) context.charge_bytes(entry.first.size());
     result->entries = from.as<DictPtr>()->entries;
   }
@@ -46,6 +52,21 @@ Value make_namespace(const CallArguments& arguments, Context& context) {
     result->set(key, value);
   }
   return NamespacePtr(std::move(result));
+}
+
+/// dict(a_dict, name=value): keys that are not texts stay with the dict.
+Value make_dict_of(const CallArguments& arguments, Context& context) {
+  if (arguments.positional.size() > 1) context.error("dict takes at most one positional argument");
+  std::vector<std::pair<std::string, Value>> entries;
+  std::vector<Value> keys;
+  if (!arguments.positional.empty()) {
+    const Value& from = arguments.positional[0];
+    if (!from.is_dict()) context.error("dict expects a dict, found {}", from.type_name());
+    entries = from.as<DictPtr>()->entries;
+    keys = from.as<DictPtr>()->keys;
+  }
+  for (const auto& [name, value] : arguments.named) set_entry(entries, keys, context.text(name), value, context);
+  return context.dict(std::move(entries), std::move(keys));
 }
 
 Value strftime_now(const CallArguments& arguments, Context& context) {
@@ -66,22 +87,63 @@ Value dict_method(const Value& object, const std::string& name, const CallArgume
   const Dict& dict = *object.as<DictPtr>();
   if (name == "get") {
     const auto bound = bind("get", arguments, {"key", "default"}, 1, context);
-    const Value* found = bound[0]->is_string() ? find_entry(object, bound[0]->string(), context) : nullptr;
+    const std::optional<std::string> key = key_text(*bound[0]);
+    const Value* found = key ? find_entry(object, *key, context) : nullptr;
     return found != nullptr ? *found : bound[1].value_or(None{});
   }
   bind(name, arguments, {}, 0, context);
+  if (name == "copy") return object;
   context.charge(dict.entries.size());
   std::vector<Value> items;
-  for (const auto& [key, value] : dict.entries) {
+  for (size_t entry = 0; entry < dict.entries.size(); ++entry) {
+    const Value& value = dict.entries[entry].second;
     if (name == "keys") {
-      items.push_back(context.text(key));
+      items.push_back(key_of(dict, entry, context));
     } else if (name == "values") {
       items.push_back(value);
     } else {
-      items.push_back(context.list({context.text(key), value}, true));
+      items.push_back(context.list({key_of(dict, entry, context), value}, true));
     }
   }
   return context.list(std::move(items));
+}
+
+/// What a field of format() names: an argument by number or name; without either the next one.
+const Value& format_value(const std::string& name, size_t& next, const CallArguments& arguments, Context& context) {
+  size_t index = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
+  const bool is_number = parsed.ec == std::errc() && parsed.ptr == name.data() + name.size();
+  if (name.empty() || is_number) {
+    if (name.empty()) index = next++;
+    if (index >= arguments.positional.size()) context.error("format: there is no argument {}", index);
+    return arguments.positional[index];
+  }
+  for (const auto& [argument, value] : arguments.named)
+    if (argument == name) return value;
+  context.error("format: there is no argument {}", json_literal(name));
+}
+
+/// format(value, spec): alignment, sign, width, precision and type, which fmt has from Python.
+std::string formatted(const Value& value, const std::string& spec, Context& context) {
+  constexpr size_t kMostSpec = 16;
+  constexpr int64_t kMostWidth = 1024;
+  if (spec.empty()) return to_text(value, context);
+  int64_t number = 0;
+  for (const char c : spec) {
+    number = c >= '0' && c <= '9' ? number * 10 + (c - '0') : 0;
+    if (number > kMostWidth || spec.size() > kMostSpec || c == '{' || c == '}')
+      context.error("format {}: expected up to {} characters and a width of up to {}", json_literal(spec), kMostSpec,
+                    kMostWidth);
+  }
+  const std::string format = "{:" + spec + "}";
+  const bool is_real = value.is<double>() || spec.find_first_of("eEfFgG%") != spec.npos;
+  try {
+    if (value.is_string()) return fmt::format(fmt::runtime(format), value.string());
+    if (value.is_number() && is_real) return fmt::format(fmt::runtime(format), value.number());
+    if (value.is_number()) return fmt::format(fmt::runtime(format), value.integer());
+  } catch (const fmt::format_error&) {
+  }
+  context.error("format {} of a {} is not supported", json_literal(spec), value.type_name());
 }
 
 /// startswith and endswith take one string or a tuple of them.
@@ -94,15 +156,79 @@ bool has_affix(const std::string& name, const std::string& text, const Value& af
   return affix.is_list() ? std::any_of(affix.items().begin(), affix.items().end(), has) : has(affix);
 }
 
+Value texts(const std::vector<std::string_view>& parts, Context& context) {
+  std::vector<Value> items;
+  for (const std::string_view part : parts) items.push_back(context.text(std::string(part)));
+  return context.list(std::move(items));
+}
+
 Value split_method(const std::string& text, const CallArguments& arguments, Context& context) {
   const auto bound = bind("split", arguments, {"sep", "maxsplit"}, 0, context);
   const int64_t limit = bound[1] ? integer_argument("split", "maxsplit", *bound[1], context) : -1;
   std::optional<std::string_view> separator;
   if (bound[0] && !bound[0]->is_none()) separator = string_argument("split", "sep", *bound[0], context);
   if (separator && separator->empty()) context.error("split with an empty separator");
-  std::vector<Value> items;
-  for (const std::string_view part : split(text, separator, limit)) items.push_back(context.text(std::string(part)));
-  return context.list(std::move(items));
+  return texts(split(text, separator, limit), context);
+}
+
+/// From the end; a separator is needed.
+Value rsplit_method(const std::string& text, const CallArguments& arguments, Context& context) {
+  const auto bound = bind("rsplit", arguments, {"sep", "maxsplit"}, 1, context);
+  const std::string& separator = string_argument("rsplit", "sep", *bound[0], context);
+  if (separator.empty()) context.error("rsplit with an empty separator");
+  context.charge(text.size() * separator.size() / 16);
+  int64_t limit = bound[1] ? integer_argument("rsplit", "maxsplit", *bound[1], context) : -1;
+  std::vector<std::string_view> parts;
+  std::string_view rest = text;
+  for (; limit != 0; --limit) {
+    const size_t hit = rest.rfind(separator);
+    if (hit == rest.npos) break;
+    parts.push_back(rest.substr(hit + separator.size()));
+    rest = rest.substr(0, hit);
+  }
+  parts.push_back(rest);
+  std::ranges::reverse(parts);
+  return texts(parts, context);
+}
+
+/// str.format(): "{}", "{0}", "{name}", with Python's format after a colon.
+Value format_method(const std::string& text, const CallArguments& arguments, Context& context) {
+  std::string out;
+  size_t next = 0;  // of the fields without a name
+  for (size_t pos = 0; pos < text.size(); ++pos) {
+    context.check_text_bytes(out.size());
+    const char c = text[pos];
+    if (c != '{' && c != '}') {
+      out += c;
+      continue;
+    }
+    if (pos + 1 < text.size() && text[pos + 1] == c) {
+      out += c;
+      ++pos;
+      continue;
+    }
+    const size_t end = text.find('}', pos);
+    if (c == '}' || end == text.npos)
+      context.error("format: a single {} in {}", json_literal(std::string(1, c)), json_literal(text));
+    const std::string field = text.substr(pos + 1, end - pos - 1);
+    const size_t colon = field.find(':');
+    out += formatted(format_value(field.substr(0, colon), next, arguments, context),
+                     colon == field.npos ? "" : field.substr(colon + 1), context);
+    pos = end;
+  }
+  return context.text(std::move(out));
+}
+
+Value list_method(const Value& object, const std::string& name, const CallArguments& arguments, Context& context) {
+  const auto bound = bind(name, arguments, {"value"}, 1, context);
+  int64_t count = 0;
+  for (size_t i = 0; i < object.items().size(); ++i) {
+    if (!equal(object.items()[i], *bound[0], context)) continue;
+    if (name == "index") return static_cast<int64_t>(i);
+    ++count;
+  }
+  if (name == "index") context.error("index: the list has no such value");
+  return count;
 }
 
 Value string_method(const Value& object, const std::string& name, const CallArguments& arguments, Context& context) {
@@ -142,8 +268,33 @@ Value string_method(const Value& object, const std::string& name, const CallArgu
     }
     return context.text(std::move(out));
   }
+  if (name == "rsplit") return rsplit_method(text, arguments, context);
+  if (name == "format") return format_method(text, arguments, context);
+  if (name == "splitlines") {
+    bind(name, arguments, {}, 0, context);
+    return texts(split_lines(text), context);
+  }
+  if (name == "removeprefix" || name == "removesuffix") {
+    const auto bound = bind(name, arguments, {"part"}, 1, context);
+    const std::string& part = string_argument(name, "part", *bound[0], context);
+    const bool at_start = name == "removeprefix";
+    if (!(at_start ? text.starts_with(part) : text.ends_with(part))) return object;
+    return context.text(at_start ? text.substr(part.size()) : text.substr(0, text.size() - part.size()));
+  }
+  if (name == "find" || name == "count") {
+    const auto bound = bind(name, arguments, {"sub"}, 1, context);
+    const std::string& part = string_argument(name, "sub", *bound[0], context);
+    if (name == "find") {
+      const size_t hit = find_text(text, part);
+      return hit == text.npos ? int64_t{-1} : static_cast<int64_t>(utf8_length(std::string_view(text).substr(0, hit)));
+    }
+    if (part.empty()) return static_cast<int64_t>(utf8_length(text) + 1);
+    return static_cast<int64_t>(split(text, part, -1).size() - 1);
+  }
   bind(name, arguments, {}, 0, context);
   context.charge(text.size() / 4);  // Unicode tables cost more than copying
+  if (name == "capitalize") return context.text(capitalize(text));
+  if (name == "isdigit") return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   if (name == "upper") return context.text(upper(text));
   if (name == "lower") return context.text(lower(text));
   return context.text(title(text));
@@ -186,6 +337,7 @@ int64_t integer_argument(std::string_view callee, std::string_view parameter, co
 
 std::optional<Function> find_function(std::string_view name) {
   if (name == "range") return Function::range;
+  if (name == "dict") return Function::make_dict;
   if (name == "namespace") return Function::make_namespace;
   if (name == "raise_exception") return Function::raise_exception;
   if (name == "strftime_now") return Function::strftime_now;
@@ -197,6 +349,7 @@ Value call_function(Function function, const CallArguments& arguments, Context& 
   context.charge(1);
   switch (function) {
     case Function::range: return make_range(arguments, context);
+    case Function::make_dict: return make_dict_of(arguments, context);
     case Function::make_namespace: return make_namespace(arguments, context);
     case Function::strftime_now: return strftime_now(arguments, context);
     case Function::raise_exception: break;
@@ -210,13 +363,22 @@ Value call_function(Function function, const CallArguments& arguments, Context& 
 Value call_method(const Value& object, const std::string& name, const CallArguments& arguments, Context& context) {
   const Context::OpenCall open(context);
   context.charge(1);
-  static constexpr std::array<std::string_view, 4> kDict{"get", "items", "keys", "values"};
-  static constexpr std::array<std::string_view, 11> kString{
-      "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "upper", "lower", "replace", "join", "title"};
+  static constexpr std::array<std::string_view, 5> kDict{"copy", "get", "items", "keys", "values"};
+  static constexpr std::array<std::string_view, 2> kList{"count", "index"};
+  static constexpr std::array<std::string_view, 20> kString{
+      "capitalize", "count",      "endswith",     "find",         "format",  "isdigit", "join",
+      "lower",      "lstrip",     "removeprefix", "removesuffix", "replace", "rsplit",  "rstrip",
+      "split",      "splitlines", "startswith",   "strip",        "title",   "upper"};
   if (object.is_dict() && std::find(kDict.begin(), kDict.end(), name) != kDict.end())
     return dict_method(object, name, arguments, context);
   if (object.is_string() && std::find(kString.begin(), kString.end(), name) != kString.end())
     return string_method(object, name, arguments, context);
+  if (object.is_list() && std::find(kList.begin(), kList.end(), name) != kList.end())
+    return list_method(object, name, arguments, context);
+  if (object.is<LoopPtr>() && name == "cycle") {  // one argument after the other, turn by turn
+    if (arguments.positional.empty()) context.error("cycle needs an argument");
+    return arguments.positional[object.as<LoopPtr>()->index0 % arguments.positional.size()];
+  }
   context.error("method {} of {} is not allowed", json_literal(name), object.type_name());
 }
 

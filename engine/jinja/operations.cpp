@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/text/find_text.h"
 #include "engine/text/utf8.h"
@@ -16,6 +17,8 @@ void append_repr(std::string& out, const Value& value, Context& context) {
   if (value.is_string()) {
     context.charge_bytes(value.string().size());
     out += string_repr(value.string());
+  } else if (value.is_undefined()) {
+    out += "Undefined";
   } else {
     append_text(out, value, context);
   }
@@ -63,6 +66,19 @@ Value integer_arithmetic(Operator op, int64_t a, int64_t b, Context& context) {
   }
 }
 
+/// Python's a % b and a // b: the remainder is exact and has the sign of b.
+double real_modulo(double a, double b) {
+  const double remainder = std::fmod(a, b);
+  if (remainder == 0) return std::copysign(0.0, b);
+  return (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+double real_floor_divide(double a, double b) {
+  const double quotient = (a - real_modulo(a, b)) / b;  // a whole number but for its rounding
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double whole = std::floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
 Value real_arithmetic(Operator op, double a, double b, Context& context) {
   const bool divides = op == Operator::divide || op == Operator::floor_divide || op == Operator::modulo;
   if (divides && b == 0) context.error("division by zero");
@@ -71,8 +87,8 @@ Value real_arithmetic(Operator op, double a, double b, Context& context) {
     case Operator::subtract: return a - b;
     case Operator::multiply: return a * b;
     case Operator::divide: return a / b;
-    case Operator::floor_divide: return std::floor(a / b);
-    case Operator::modulo: return a - b * std::floor(a / b);
+    case Operator::floor_divide: return real_floor_divide(a, b);
+    case Operator::modulo: return real_modulo(a, b);
     default: return std::pow(a, b);
   }
 }
@@ -147,19 +163,29 @@ void append_json(std::string& out, const Value& value, const JsonStyle& style, i
     if (!first) new_line(level);
     out.push_back(']');
   } else if (value.is_dict()) {
-    std::vector<const std::pair<std::string, Value>*> entries;
-    for (const auto& entry : value.as<DictPtr>()->entries) entries.push_back(&entry);
+    const Dict& dict = *value.as<DictPtr>();
+    std::vector<size_t> entries(dict.entries.size());
+    std::iota(entries.begin(), entries.end(), size_t{0});
     context.charge(entries.size());
+    if (style.sort_keys && !dict.keys.empty()) context.error("sort_keys of keys that are no strings is not supported");
     if (style.sort_keys)
-      std::sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) { return a->first < b->first; });
+      std::sort(entries.begin(), entries.end(),
+                [&](size_t a, size_t b) { return dict.entries[a].first < dict.entries[b].first; });
     out.push_back('{');
     bool first = true;
-    for (const auto* entry : entries) {
+    for (const size_t entry : entries) {
       separator(std::exchange(first, false));
-      context.charge_bytes(entry->first.size());
-      append_json_string(out, entry->first, style.ensure_ascii);
+      context.charge_bytes(dict.entries[entry].first.size());
+      const Value key = dict.key(entry);
+      if (key.is_string()) {
+        append_json_string(out, key.string(), style.ensure_ascii);
+      } else {
+        out.push_back('"');
+        append_json(out, key, style, level + 1, context);
+        out.push_back('"');
+      }
       out += style.key_separator;
-      append_json(out, entry->second, style, level + 1, context);
+      append_json(out, dict.entries[entry].second, style, level + 1, context);
     }
     if (!first) new_line(level);
     out.push_back('}');
@@ -245,19 +271,40 @@ void append_text(std::string& out, const Value& value, Context& context) {
     if (tuple && value.items().size() == 1) out.push_back(',');
     out.push_back(tuple ? ')' : ']');
   } else if (value.is_dict()) {
+    const Dict& dict = *value.as<DictPtr>();
     out.push_back('{');
-    bool first = true;
-    for (const auto& [key, item] : value.as<DictPtr>()->entries) {
-      if (!std::exchange(first, false)) out += ", ";
-      context.charge_bytes(key.size());
-      out.append(string_repr(key)).append(": ");
-      append_repr(out, item, context);
+    for (size_t entry = 0; entry < dict.entries.size(); ++entry) {
+      if (entry > 0) out += ", ";
+      append_repr(out, dict.key(entry), context);
+      out += ": ";
+      append_repr(out, dict.entries[entry].second, context);
     }
     out.push_back('}');
   } else if (!value.is_undefined()) {
     context.error("a {} cannot be printed", value.type_name());
   }
   context.check_text_bytes(out.size());
+}
+
+Value key_of(const Dict& dict, size_t entry, Context& context) {
+  return dict.keys.empty() ? context.text(dict.entries[entry].first) : dict.keys[entry];
+}
+
+void set_entry(std::vector<std::pair<std::string, Value>>& entries, std::vector<Value>& keys, const Value& key,
+               Value value, Context& context) {
+  const std::optional<std::string> text = key_text(key);
+  if (!text) context.error("a {} is no key of a dict", key.type_name());
+  context.charge((text->size() / 16 + 1) * entries.size() / 4);
+  const auto same =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == *text; });
+  if (same != entries.end()) {  // the first key stays, as in Python
+    same->second = std::move(value);
+    return;
+  }
+  if (!key.is_string() && keys.empty())
+    for (const auto& entry : entries) keys.push_back(context.text(entry.first));
+  if (!key.is_string() || !keys.empty()) keys.push_back(key);
+  entries.emplace_back(*text, std::move(value));
 }
 
 const Value* find_entry(const Value& object, std::string_view key, Context& context) {
@@ -312,6 +359,12 @@ int order(const Value& a, const Value& b, Context& context) {
     const int result = a.string().compare(b.string());  // UTF-8 order is code point order
     return (result > 0) - (result < 0);
   }
+  if (a.is_list() && b.is_list() && a.as<ListPtr>()->tuple == b.as<ListPtr>()->tuple) {
+    const size_t common = std::min(a.items().size(), b.items().size());
+    for (size_t i = 0; i < common; ++i)
+      if (!equal(a.items()[i], b.items()[i], context)) return order(a.items()[i], b.items()[i], context);
+    return (a.items().size() > b.items().size()) - (a.items().size() < b.items().size());
+  }
   context.error("{} and {} have no order", a.type_name(), b.type_name());
 }
 
@@ -321,10 +374,15 @@ bool contains(const Value& container, const Value& item, Context& context) {
     context.charge_bytes(container.string().size() + item.string().size());
     return find_text(container.string(), item.string()) != std::string_view::npos;
   }
-  if (container.is_dict()) return item.is_string() && find_entry(container, item.string(), context) != nullptr;
+  if (container.is_dict()) {
+    const std::optional<std::string> key = key_text(item);
+    if (!key) context.error("a {} is no key", item.type_name());
+    return find_entry(container, *key, context) != nullptr;
+  }
   if (container.is_undefined()) return false;
-  if (!container.is_list()) context.error("nothing can be in a {}", container.type_name());
-  return std::any_of(container.items().begin(), container.items().end(),
+  if (!container.is_list() && !container.is_generator()) context.error("nothing can be in a {}", container.type_name());
+  const ListPtr items = iterate(container, context);
+  return std::any_of(items->items.begin(), items->items.end(),
                      [&](const Value& candidate) { return equal(candidate, item, context); });
 }
 
@@ -377,10 +435,15 @@ Value negate(const Value& value, Context& context) {
 ListPtr iterate(const Value& value, Context& context) {
   if (value.is_list()) return value.as<ListPtr>();
   std::vector<Value> items;
-  if (value.is_dict()) {
-    const auto& entries = value.as<DictPtr>()->entries;
-    context.charge(entries.size());
-    for (const auto& entry : entries) items.push_back(context.text(entry.first));
+  if (value.is_generator()) {
+    Generator& generator = *value.as<GeneratorPtr>();
+    const size_t first = std::exchange(generator.next, generator.items->items.size());
+    if (first == 0) return generator.items;
+    items.assign(generator.items->items.begin() + std::ptrdiff_t(first), generator.items->items.end());
+  } else if (value.is_dict()) {
+    const Dict& dict = *value.as<DictPtr>();
+    context.charge(dict.entries.size());
+    for (size_t entry = 0; entry < dict.entries.size(); ++entry) items.push_back(key_of(dict, entry, context));
   } else if (value.is_string()) {
     context.charge(value.string().size());
     for (const std::string_view character : characters(value.string()))
@@ -416,6 +479,8 @@ Value get_attribute(const Value& object, const std::string& name, Context& conte
     if (name == "first") return index == 0;
     if (name == "last") return index + 1 == size;
     if (name == "length") return static_cast<int64_t>(size);
+    if (name == "depth") return int64_t{1};  // of loops that call themselves it would be more
+    if (name == "depth0") return int64_t{0};
     if (name == "previtem") return index > 0 ? loop.items->items[index - 1] : Value();
     if (name == "nextitem") return index + 1 < size ? loop.items->items[index + 1] : Value();
     context.error("loop.{} is not supported", name);
@@ -431,6 +496,11 @@ Value get_item(const Value& object, const Value& key, Context& context) {
     return get_attribute(object, key.string(), context);
   }
   if (object.is_undefined()) context.error("item of something that is undefined");
+  if (object.is_dict()) {
+    const std::optional<std::string> text = key_text(key);
+    const Value* const found = text ? find_entry(object, *text, context) : nullptr;
+    return found == nullptr ? Value() : *found;
+  }
   if (!key.is_integer() || !(object.is_list() || object.is_string())) return {};
   int64_t index = key.integer();
   const int64_t size = length(object, context);

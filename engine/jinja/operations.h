@@ -14,11 +14,19 @@ std::string to_text(const Value& value, Context& context);
 /// Same, appended.
 void append_text(std::string& out, const Value& value, Context& context);
 
-/// The entry of a dict or a namespace; null: none. Long keys cost what comparing them costs. REQUIRES one of the two.
+/// A key of a dict, a text of its own.
+Value key_of(const Dict& dict, size_t entry, Context& context);
+
+/// Sets an entry of a dict that is being made, in the place of one with an equal key. An error for what is no key.
+void set_entry(std::vector<std::pair<std::string, Value>>& entries, std::vector<Value>& keys, const Value& key,
+               Value value, Context& context);
+
+/// The entry of a dict, by its key's text, or of a namespace; null: none. Long keys cost what comparing them costs.
+/// REQUIRES one of the two.
 const Value* find_entry(const Value& object, std::string_view key, Context& context);
 
 bool equal(const Value& a, const Value& b, Context& context);
-/// −1, 0 or 1 for two numbers or two strings; an error for anything else.
+/// −1, 0 or 1 for two numbers, two strings or two lists; an error for anything else.
 int order(const Value& a, const Value& b, Context& context);
 /// `item in container`
 bool contains(const Value& container, const Value& item, Context& context);
@@ -26,7 +34,7 @@ bool compare(Operator op, const Value& a, const Value& b, Context& context);
 Value arithmetic(Operator op, const Value& a, const Value& b, Context& context);
 Value negate(const Value& value, Context& context);
 
-/// What a loop sees: items, keys or characters; nothing for undefined.
+/// What a loop sees: items, keys or characters; nothing for undefined. Takes what a generator has left.
 ListPtr iterate(const Value& value, Context& context);
 /// len(); 0 for undefined.
 int64_t length(const Value& value, Context& context);

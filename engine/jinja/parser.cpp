@@ -39,6 +39,7 @@ class Parser : TokenCursor {
     names_ = &result.names;
     result.source_name = source_name();
     result.loop_variable = variable("loop");
+    result.caller_variable = variable("caller");
     result.body = parse_block({});
     return result;
   }
@@ -88,6 +89,9 @@ class Parser : TokenCursor {
     if (tag == "for") return parse_for(statement);
     if (tag == "set") return parse_set(statement);
     if (tag == "macro") return parse_macro(statement);
+    if (tag == "call") return parse_call_block(statement);
+    if (tag == "filter") return parse_filter_block(statement);
+    if (tag == "with") return parse_with(statement);
     if (tag == "generation") {  // marks the assistant's text for training; here it only groups
       statement.kind = Statement::Kind::group;
       take();
@@ -101,7 +105,10 @@ class Parser : TokenCursor {
       take();
       return expect_block_end();
     }
-    error("tag {} is not supported here, expected if, for, set, macro, generation, break or continue", found());
+    error(
+        "tag {} is not supported here, expected if, for, set, macro, call, filter, with, generation, break or "
+        "continue",
+        found());
   }
 
   Block parse_body(std::string_view end) {
@@ -185,6 +192,7 @@ class Parser : TokenCursor {
     }
     if (statement.target.unpack) error("expected \"=\", found {}", found());
     statement.kind = Statement::Kind::set_block;
+    if (is_symbol("|")) statement.expression = parse_postfix(node(Kind::captured), Filters::allowed);
     expect_block_end();
     statement.blocks.push_back(parse_body("endset"));
   }
@@ -194,19 +202,67 @@ class Parser : TokenCursor {
     take();
     statement.text = expect_assignable();
     statement.target.variables = {variable(statement.text)};
+    parse_parameters(statement);
+    parse_callable_body(statement, "endmacro");
+  }
+
+  void parse_parameters(Statement& statement) {
     expect_symbol("(");
     while (!accept_symbol(")")) {
       if (!statement.parameters.empty()) expect_symbol(",");
-      Parameter parameter;
-      parameter.name = expect_assignable();
-      parameter.variable = variable(parameter.name);
+      Parameter parameter = parse_parameter();
       if (accept_symbol("=")) parameter.fallback = parse_expression();
       statement.parameters.push_back(std::move(parameter));
     }
+  }
+
+  Parameter parse_parameter() {
+    Parameter parameter;
+    parameter.name = expect_assignable();
+    parameter.variable = variable(parameter.name);
+    return parameter;
+  }
+
+  /// The loops around it cannot be left from within.
+  void parse_callable_body(Statement& statement, std::string_view end) {
     expect_block_end();
     const int loops_outside = std::exchange(loop_depth_, 0);
-    statement.blocks.push_back(parse_body("endmacro"));
+    statement.blocks.push_back(parse_body(end));
     loop_depth_ = loops_outside;
+  }
+
+  /// {% call(a, b) macro(…) %}: the body is what the macro calls as caller(a, b).
+  void parse_call_block(Statement& statement) {
+    statement.kind = Statement::Kind::call_block;
+    statement.text = "caller";
+    take();
+    if (is_symbol("(")) parse_parameters(statement);
+    auto call = parse_expression();
+    if (call->kind != Kind::call) error("expected a call of a macro before {}", found());
+    statement.expression = std::move(call);
+    parse_callable_body(statement, "endcall");
+  }
+
+  void parse_filter_block(Statement& statement) {
+    statement.kind = Statement::Kind::filter_block;
+    take();
+    statement.expression = parse_postfix(parse_filter(node(Kind::captured)), Filters::allowed);
+    expect_block_end();
+    statement.blocks.push_back(parse_body("endfilter"));
+  }
+
+  void parse_with(Statement& statement) {
+    statement.kind = Statement::Kind::with;
+    take();
+    while (peek().kind != TokenKind::block_end) {
+      if (!statement.parameters.empty()) expect_symbol(",");
+      Parameter parameter = parse_parameter();
+      expect_symbol("=");
+      parameter.fallback = parse_expression();
+      statement.parameters.push_back(std::move(parameter));
+    }
+    expect_block_end();
+    statement.blocks.push_back(parse_body("endwith"));
   }
 
   // --- expressions ----------------------------------------------------------------------------------------------
@@ -437,10 +493,7 @@ class Parser : TokenCursor {
         base->arguments = parse_arguments();
       } else if (filters == Filters::allowed && accept_symbol("|")) {
         filtered = true;
-        const Position name_position = peek().position;
-        base = unary(Kind::filter, name_position, std::move(base));
-        base->name = expect_name();
-        if (is_symbol("(")) base->arguments = parse_arguments();
+        base = parse_filter(std::move(base));
       } else if (filters == Filters::allowed && accept_name("is")) {
         filtered = true;
         base = parse_test(std::move(base));
@@ -448,6 +501,14 @@ class Parser : TokenCursor {
         return base;
       }
     }
+  }
+
+  MutableExpression parse_filter(MutableExpression operand) {
+    const Position name_position = peek().position;
+    auto result = unary(Kind::filter, name_position, std::move(operand));
+    result->name = expect_name();
+    if (is_symbol("(")) result->arguments = parse_arguments();
+    return result;
   }
 
   std::string expect_attribute() {
@@ -481,13 +542,17 @@ class Parser : TokenCursor {
     while (!accept_symbol(")")) {
       if (!arguments.empty()) expect_symbol(",");
       if (accept_symbol(")")) break;
-      if (is_symbol("*") || is_symbol("**")) error("unpacked arguments are not supported");
       Argument argument;
-      if (peek().kind == TokenKind::name && is_symbol("=", 1)) {
+      if (accept_symbol("*")) {
+        argument.kind = Argument::Kind::items;
+      } else if (accept_symbol("**")) {
+        argument.kind = Argument::Kind::entries;
+      } else if (peek().kind == TokenKind::name && is_symbol("=", 1)) {
+        argument.kind = Argument::Kind::named;
         argument.name = take().text;
         take();
-      } else if (!arguments.empty() && !arguments.back().name.empty()) {
-        error("positional argument behind a named one");
+      } else if (!arguments.empty() && arguments.back().kind != Argument::Kind::positional) {
+        error("positional argument behind a named or unpacked one");
       }
       argument.value = parse_expression();
       arguments.push_back(std::move(argument));
@@ -508,7 +573,7 @@ class Parser : TokenCursor {
                is_symbol("{") ||
                (kind == TokenKind::name &&
                 std::find(kNoArgument.begin(), kNoArgument.end(), peek().text) == kNoArgument.end())) {
-      result->arguments.push_back({{}, parse_postfix(parse_primary(), Filters::belong_outside)});
+      result->arguments.push_back({.value = parse_postfix(parse_primary(), Filters::belong_outside)});
     }
     return result;
   }

@@ -149,6 +149,25 @@ std::optional<std::string> replace(std::string_view text, std::string_view from,
   return out;
 }
 
+std::vector<std::string_view> split_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  size_t begin = 0;
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Char c = utf8_decode(text, pos);
+    size_t next = pos + static_cast<size_t>(c.num_bytes);
+    const bool ends = (c.code >= 0x0A && c.code <= 0x0D) || (c.code >= 0x1C && c.code <= 0x1E) || c.code == 0x85 ||
+                      c.code == 0x2028 || c.code == 0x2029;
+    if (ends) {
+      if (c.code == '\r' && next < text.size() && text[next] == '\n') ++next;
+      lines.push_back(text.substr(begin, pos - begin));
+      begin = next;
+    }
+    pos = next;
+  }
+  if (begin < text.size()) lines.push_back(text.substr(begin));
+  return lines;
+}
+
 std::vector<std::string_view> split(std::string_view text, std::optional<std::string_view> separator, int64_t limit) {
   std::vector<std::string_view> parts;
   if (separator) {

@@ -32,6 +32,9 @@ bool is_lower(std::string_view text);
 std::optional<std::string> replace(std::string_view text, std::string_view from, std::string_view to, int64_t limit,
                                    size_t max_bytes);
 
+/// str.splitlines(): "\r\n" is one end of a line, and so are the rarer ones of Python. Nothing stands behind the last.
+std::vector<std::string_view> split_lines(std::string_view text);
+
 /// str.split(); without `separator` at runs of white space. REQUIRES a separator that is not empty.
 std::vector<std::string_view> split(std::string_view text, std::optional<std::string_view> separator, int64_t limit);
 

@@ -16,16 +16,18 @@ namespace {
 constexpr size_t kIndexFrom = 16;  // entries; below, a scan is faster than a hash
 }
 
-const Value* Dict::find(std::string_view key) const {
+const Value* Dict::find(std::string_view text) const {
   if (!index.empty()) {
-    const auto it = index.find(key);
+    const auto it = index.find(text);
     return it == index.end() ? nullptr : &entries[it->second].second;
   }
   for (const auto& [name, value] : entries) {
-    if (name == key) return &value;
+    if (name == text) return &value;
   }
   return nullptr;
 }
+
+Value Dict::key(size_t entry) const { return keys.empty() ? make_string(entries[entry].first) : keys[entry]; }
 
 const Value* Namespace::find(std::string_view key) const {
   for (const auto& [name, value] : entries) {
@@ -63,12 +65,14 @@ int Value::depth() const {
   if (is_list()) return as<ListPtr>()->depth;
   if (is_dict()) return as<DictPtr>()->depth;
   if (is<LoopPtr>()) return as<LoopPtr>()->items->depth;
+  if (is_generator()) return as<GeneratorPtr>()->items->depth;
+  if (is<MacroPtr>()) return as<MacroPtr>()->depth;
   return 0;
 }
 
 const char* Value::type_name() const {
-  static constexpr const char* kNames[] = {"undefined", "None", "bool",      "int",  "float",   "str",
-                                           "list",      "dict", "namespace", "loop", "function"};
+  static constexpr const char* kNames[] = {"undefined", "None", "bool",      "int",  "float",    "str",  "list",
+                                           "generator", "dict", "namespace", "loop", "function", "macro"};
   return is_list() && as<ListPtr>()->tuple ? "tuple" : kNames[data_.index()];
 }
 
@@ -82,9 +86,32 @@ Value make_list(std::vector<Value> items, bool tuple) {
   return ListPtr(std::move(list));
 }
 
-Value make_dict(std::vector<std::pair<std::string, Value>> entries) {
+Value make_generator(std::vector<Value> items) {
+  return std::make_shared<Generator>(Generator{.items = make_list(std::move(items)).as<ListPtr>()});
+}
+
+Value make_macro(const Statement& statement, std::vector<std::pair<int, Value>> around) {
+  Macro macro{.statement = &statement, .around = std::move(around)};
+  for (const auto& [variable, value] : macro.around) macro.depth = std::max(macro.depth, value.depth() + 1);
+  return std::make_shared<const Macro>(std::move(macro));
+}
+
+std::optional<std::string> key_text(const Value& key) {
+  constexpr char kNoUtf8 = '\xff';
+  if (key.is_string()) return key.string();
+  if (key.is_none()) return std::string{kNoUtf8} + "None";
+  if (!key.is_number()) return std::nullopt;
+  const double number = key.number();
+  constexpr double kMostExact = 9.007199254740992e15;  // 2^53: wholes beyond have no other float
+  const bool is_whole = key.is_integer() || (std::floor(number) == number && std::fabs(number) <= kMostExact);
+  if (!is_whole) return kNoUtf8 + float_repr(number);
+  return kNoUtf8 + std::to_string(key.is_integer() ? key.integer() : static_cast<int64_t>(number));
+}
+
+Value make_dict(std::vector<std::pair<std::string, Value>> entries, std::vector<Value> keys) {
   auto dict = std::make_shared<Dict>();
   dict->entries = std::move(entries);
+  dict->keys = std::move(keys);
   if (dict->entries.size() > kIndexFrom) {
     for (size_t i = 0; i < dict->entries.size(); ++i) dict->index[dict->entries[i].first] = i;
   }

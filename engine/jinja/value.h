@@ -1,8 +1,10 @@
 #pragma once
-// Values of chat templates: Python's, as far as templates can see them. Immutable except namespaces and loop counters.
+// Values of chat templates: Python's, as far as templates can see them. Immutable except namespaces, generators and
+// loop counters.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,19 +22,30 @@ struct Statement;
 struct Undefined {};
 struct None {};
 
+struct List;
+using ListPtr = std::shared_ptr<const List>;
+
 struct List {
   std::vector<Value> items;
   bool tuple = false;
   int depth = 1;  // 1 + the deepest item
 };
 
-/// Insertion-ordered, keys are strings.
+/// What `map`, `select` and the like give: true even when empty, and gone once looped over.
+struct Generator {
+  ListPtr items;
+  size_t next = 0;  // items before it were taken
+};
+
+/// Insertion-ordered. Entries have their keys' texts (key_text).
 struct Dict {
   std::vector<std::pair<std::string, Value>> entries;
+  std::vector<Value> keys;                             // [entry]; empty: all are strings, their texts
   std::unordered_map<std::string_view, size_t> index;  // filled for more than 16 entries
   int depth = 1;
 
-  const Value* find(std::string_view key) const;
+  const Value* find(std::string_view text) const;
+  Value key(size_t entry) const;
 };
 
 /// Made by namespace(); the one value that templates change. The evaluator breaks cycles through it at the end.
@@ -50,21 +63,26 @@ struct Loop {
 };
 
 /// Functions that every template sees.
-enum class Function { range, make_namespace, raise_exception, strftime_now };
+enum class Function { range, make_dict, make_namespace, raise_exception, strftime_now };
 
-/// A macro is owned by the parsed template.
-using Callable = std::variant<Function, const Statement*>;
+/// A macro, or the body of a call block, with the variables of the scopes around it as they were where it stands.
+struct Macro {
+  const Statement* statement = nullptr;  // owned by the parsed template
+  std::vector<std::pair<int, Value>> around;
+  int depth = 0;
+};
+using MacroPtr = std::shared_ptr<const Macro>;
 
 using StringPtr = std::shared_ptr<const std::string>;
-using ListPtr = std::shared_ptr<const List>;
+using GeneratorPtr = std::shared_ptr<Generator>;
 using DictPtr = std::shared_ptr<const Dict>;
 using NamespacePtr = std::shared_ptr<Namespace>;
 using LoopPtr = std::shared_ptr<Loop>;
 
 class Value {
  public:
-  using Data = std::variant<Undefined, None, bool, int64_t, double, StringPtr, ListPtr, DictPtr, NamespacePtr, LoopPtr,
-                            Callable>;
+  using Data = std::variant<Undefined, None, bool, int64_t, double, StringPtr, ListPtr, GeneratorPtr, DictPtr,
+                            NamespacePtr, LoopPtr, Function, MacroPtr>;
 
   Value() = default;  // undefined
   template <class T>
@@ -84,7 +102,9 @@ class Value {
   }
   bool is_string() const { return is<StringPtr>(); }
   bool is_list() const { return is<ListPtr>(); }
+  bool is_generator() const { return is<GeneratorPtr>(); }
   bool is_dict() const { return is<DictPtr>(); }
+  bool is_callable() const { return is<Function>() || is<MacroPtr>(); }
   bool is_undefined() const { return is<Undefined>(); }
   bool is_none() const { return is<None>(); }
   bool is_number() const { return is<int64_t>() || is<double>() || is<bool>(); }
@@ -100,8 +120,9 @@ class Value {
   bool is_integer() const { return is<int64_t>() || is<bool>(); }
 
   bool truth() const;
-  /// Nesting of lists and dicts, of a loop those it goes over; 0 for everything else. Bounds the recursion of whatever
-  /// walks values, their destructors too. Namespaces end it: the evaluator empties them one by one.
+  /// Nesting of lists and dicts, of a loop those it goes over, of a macro what it holds; 0 for everything else. Bounds
+  /// the recursion of whatever walks values, their destructors too. Namespaces end it: the evaluator empties them one
+  /// by one.
   int depth() const;
   /// "str", "list", … for messages.
   const char* type_name() const;
@@ -113,7 +134,14 @@ class Value {
 /// Callers check sizes and nesting (evaluator limits).
 Value make_string(std::string text);
 Value make_list(std::vector<Value> items, bool tuple = false);
-Value make_dict(std::vector<std::pair<std::string, Value>> entries);
+/// `keys`: as Dict::keys.
+Value make_dict(std::vector<std::pair<std::string, Value>> entries, std::vector<Value> keys = {});
+Value make_generator(std::vector<Value> items);
+Value make_macro(const Statement& statement, std::vector<std::pair<int, Value>> around);
+
+/// The text by which an entry is found: a string is its own; of numbers, bools and None one that no UTF-8 text is equal
+/// to, the same for 1, 1.0 and true. Empty: nothing else can be a key.
+std::optional<std::string> key_text(const Value& key);
 
 /// REQUIRES nesting of at most 64 (checked by the caller with json_depth).
 Value from_json(const nlohmann::ordered_json& json);

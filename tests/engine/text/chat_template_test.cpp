@@ -172,7 +172,11 @@ TEST(ChatTemplate, ErrorsNameThePosition) {
       {"{{ '%s' % 3 }}", "str % int is not supported"},
       {"{% set loop = 1 %}", "\"loop\" cannot be assigned to"},
       {"{{ cycler('a') }}", "call of \"cycler\" is not allowed"},
-      {"{{ range(1, *messages) }}", "unpacked arguments"},
+      {"{{ range(1, *2) }}", "1:9: a int cannot be iterated over"},
+      {"{{ range(**messages) }}", "** of a list, expected a dict with names as keys"},
+      {"{% call messages %}{% endcall %}", "expected a call of a macro before \"%}\""},
+      {"{{ '{:9999}'.format(1) }}", "format \"9999\": expected up to 16 characters and a width of up to 1024"},
+      {"{{ '{:d}'.format('a') }}", "format \"d\" of a str is not supported"},
       {"{% break %}", "\"break\" outside a loop"},
       {"{{ 9223372036854775807 + 1 }}", "integer overflow"},
       {"{{ 99999999999999999999 }}", "out of range"},
@@ -383,6 +387,17 @@ TEST(ChatTemplate, CyclesThroughNamespacesAreFreed) {
   EXPECT_EQ(render_text("{% set ns = namespace(p=none) %}{% for i in range(10000) %}{% set ns.p = namespace(p=ns.p) %}"
                         "{% endfor %}ok"),
             "ok");
+}
+
+// What a macro sees is kept with it, and so is what that keeps.
+TEST(ChatTemplate, MacrosThatKeepMacrosAreBounded) {
+  const auto chain = [](int length) {
+    return "{% set ns = namespace(m=0) %}{% for i in range(" + std::to_string(length) +
+           ") %}{% set last = ns.m %}{% macro m() %}{{ last is callable }}{% endmacro %}{% set ns.m = m %}{% endfor %}"
+           "{{ ns.m() }}";
+  };
+  EXPECT_EQ(render_text(chain(30)), "True");
+  EXPECT_NE(error_of(chain(1000)).find("macros nested deeper than the limit of depth 64"), std::string::npos);
 }
 
 TEST(ChatTemplate, BadMessagesAreUsageErrors) {
