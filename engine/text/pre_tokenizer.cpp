@@ -29,12 +29,25 @@ class SpanSink {
 
   void add(size_t begin, size_t end, bool is_delimiter) {
     if (begin == end) return;
+    join_or_flush(is_delimiter);
+    if (is_delimiter && behavior_ == Delimiter::removed) return;
+    if (begin_ == end_) begin_ = begin;
+    end_ = end;
+  }
+
+  /// Behind what was added last.
+  void add_empty_delimiter() { join_or_flush(true); }
+
+  void flush() {
+    if (end_ > begin_) pieces_.push_back(text_.substr(begin_, end_ - begin_));
+    begin_ = end_ = 0;
+  }
+
+ private:
+  void join_or_flush(bool is_delimiter) {
     switch (behavior_) {
-      case Delimiter::isolated: flush(); break;
-      case Delimiter::removed:
-        flush();
-        if (is_delimiter) return;
-        break;
+      case Delimiter::isolated:
+      case Delimiter::removed: flush(); break;
       case Delimiter::contiguous:
         if (is_delimiter != last_is_delimiter_) flush();
         break;
@@ -45,17 +58,9 @@ class SpanSink {
         if (is_delimiter || !last_is_delimiter_) flush();
         break;
     }
-    if (begin_ == end_) begin_ = begin;
-    end_ = end;
     last_is_delimiter_ = is_delimiter;
   }
 
-  void flush() {
-    if (end_ > begin_) pieces_.push_back(text_.substr(begin_, end_ - begin_));
-    begin_ = end_ = 0;
-  }
-
- private:
   std::string_view text_;
   Delimiter behavior_;
   Pieces& pieces_;
@@ -71,12 +76,16 @@ class RegexSplit final : public PreTokenizer {
   void split(std::string_view text, SplitScratch& scratch, Pieces& pieces) const override {
     SpanSink sink(text, behavior_, pieces);
     size_t gap = 0, pos = 0;
+    std::optional<size_t> last_end;  // of a match; an empty one behind it does not count
     while (pos < text.size()) {
-      if (const auto length = scratch.matcher().match_at(regex_, text, pos)) {
+      const auto length = scratch.matcher().match_at(regex_, text, pos, RegexMatcher::Empty::allowed);
+      if (length && (*length > 0 || last_end != pos)) {
         sink.add(gap, pos, invert_);
+        if (*length == 0 && !invert_) sink.add_empty_delimiter();
         sink.add(pos, pos + *length, !invert_);
         pos += *length;
         gap = pos;
+        last_end = pos;
       } else {
         pos += static_cast<size_t>(utf8_decode(text, pos).num_bytes);
       }

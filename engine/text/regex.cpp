@@ -8,6 +8,7 @@
 #include <time.h>
 #include <utility>
 
+#include "engine/text/regex_dialect.h"
 #include "engine/util/json_io.h"
 #include "kernels/error.h"
 
@@ -46,81 +47,21 @@ std::string pcre2_message(int code) {
   return buffer;
 }
 
-/// White_Space of Unicode, for use inside a class. PCRE2's own \s also takes U+180E, which left that set in
-/// Unicode 6.3.
-constexpr const char* kWhiteSpaceRanges =
-    R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-
-/// The length of a POSIX class, "[:alpha:]", that `text` begins with; 0: none.
-size_t posix_class_length(std::string_view text) {
-  const size_t end = text.find(":]");
-  if (!text.starts_with("[:") || end == text.npos) return 0;
-  const std::string_view name = text.substr(2, end - 2);
-  const bool is_name = std::all_of(name.begin(), name.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '^'; });
-  return is_name && !name.empty() ? end + 2 : 0;
-}
-
-/// Rewrites what Oniguruma and PCRE2 read differently. Set operations in classes (a class within one is a union there,
-/// a bracket here) and \h (a hex digit there, a blank here) are refused: they would match other text without a word.
-std::string translate_dialect(std::string_view pattern, const std::string& where) {
-  std::string out;
-  bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char next = pattern[++i];
-      if (next == 'h' || next == 'H')
-        fail(ExitCode::model_file, "{}: pattern {} uses \\{}, which means different things in different libraries",
-             where, json_literal(pattern), next);
-      if (next == 's') {
-        out += in_class ? kWhiteSpaceRanges : fmt::format("[{}]", kWhiteSpaceRanges);
-      } else if (next == 'S' && !in_class) {
-        out += fmt::format("[^{}]", kWhiteSpaceRanges);
-      } else {
-        out.append({c, next});
-      }
-      continue;
-    }
-    if (c == '[' && in_class) {
-      const size_t length = posix_class_length(pattern.substr(i));
-      if (length == 0)
-        fail(ExitCode::model_file,
-             "{}: pattern {} has a class within a class at offset {}, which is not supported; a bracket is written \\[",
-             where, json_literal(pattern), i);
-      out += pattern.substr(i, length);
-      i += length - 1;
-      continue;
-    }
-    out.push_back(c);
-    if (c == '[' && !in_class) {
-      in_class = true;
-      for (const char leading : {'^', ']'}) {
-        if (i + 1 < pattern.size() && pattern[i + 1] == leading) out.push_back(pattern[++i]);
-      }
-    } else if (c == ']' && in_class) {
-      in_class = false;
-    } else if (c == '&' && in_class && pattern.substr(i, 2) == "&&") {
-      fail(ExitCode::model_file, "{}: pattern {} intersects classes with &&, which is not supported", where,
-           json_literal(pattern));
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 Regex::Regex(const std::string& pattern, std::string where) : where_(std::move(where)) {
   if (pattern.size() > kMaxPatternBytes)
     fail(ExitCode::model_file, "{}: pattern of {} bytes, expected at most {}", where_, pattern.size(),
          kMaxPatternBytes);
-  const std::string translated = translate_dialect(pattern, where_);
+  const std::string translated = from_oniguruma(pattern, where_);
   const auto compiled = [&](uint32_t options) {
     int error = 0;
     PCRE2_SIZE offset = 0;
     // Anchored: the caller walks the text itself, so that one call never scans the rest of the text start by start.
-    pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                     PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C | options, &error,
-                                     &offset, nullptr);
+    pcre2_code* code =
+        pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                      PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | options,
+                      &error, &offset, nullptr);
     if (code == nullptr)
       fail(ExitCode::model_file, "{}: pattern {} is not supported at offset {}: {}", where_, json_literal(pattern),
            offset, pcre2_message(error));
@@ -190,30 +131,31 @@ void RegexMatcher::check_time(const Regex& regex) {
          regex.where_, kSecondsPerMiB);
 }
 
-int RegexMatcher::match_stoppably(const Regex& regex, std::string_view text, size_t pos) {
+int RegexMatcher::match_stoppably(const Regex& regex, std::string_view text, size_t pos, uint32_t options) {
   check_time(regex);
   const int rc =
       pcre2_match(static_cast<const pcre2_code*>(regex.stoppable_.get()), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                  text.size(), pos, PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, state_->data, state_->stoppable);
+                  text.size(), pos, options, state_->data, state_->stoppable);
   if (rc == PCRE2_ERROR_CALLOUT) check_time(regex);
   return rc;
 }
 
-std::optional<size_t> RegexMatcher::match_at(const Regex& regex, std::string_view text, size_t pos) {
+std::optional<size_t> RegexMatcher::match_at(const Regex& regex, std::string_view text, size_t pos, Empty empty) {
+  const uint32_t options = PCRE2_NO_UTF_CHECK | (empty == Empty::refused ? PCRE2_NOTEMPTY : 0);
   if (--state_->matches_to_clock_read == 0) {
     state_->matches_to_clock_read = kMatchesPerClockRead;
     check_time(regex);
   }
   int rc = pcre2_match(static_cast<const pcre2_code*>(regex.code_.get()), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                       text.size(), pos, PCRE2_NOTEMPTY | PCRE2_NO_UTF_CHECK, state_->data, state_->first_try);
-  if (rc == PCRE2_ERROR_MATCHLIMIT) rc = match_stoppably(regex, text, pos);
+                       text.size(), pos, options, state_->data, state_->first_try);
+  if (rc == PCRE2_ERROR_MATCHLIMIT) rc = match_stoppably(regex, text, pos, options);
   if (rc == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (rc < 0)
     fail(ExitCode::model_file, "{}: the pattern cannot be matched on this text (catastrophic backtracking): {}",
          regex.where_, pcre2_message(rc));
   const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(state_->data);
   // \K and lookbehind tricks could report a start elsewhere; such a match does not cover `pos`.
-  if (offsets[0] != pos || offsets[1] <= pos) return std::nullopt;
+  if (offsets[0] != pos || offsets[1] < pos) return std::nullopt;
   return offsets[1] - pos;
 }
 

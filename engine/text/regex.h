@@ -2,6 +2,7 @@
 // PCRE2 behind two small classes: an immutable compiled pattern, and the per-call matching state with its limits.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +17,7 @@ class RegexMatcher;
 class Regex {
  public:
   /// `where` names file and entry in messages. Throws Error(model_file) when the pattern does not compile or uses
-  /// syntax that Oniguruma (which wrote these files) and PCRE2 read differently.
+  /// syntax that Oniguruma (which wrote these files) reads differently and that is not rewritten (regex_dialect.h).
   Regex(const std::string& pattern, std::string where);
 
  private:
@@ -38,13 +39,15 @@ class RegexMatcher {
   RegexMatcher(const RegexMatcher&) = delete;
   RegexMatcher& operator=(const RegexMatcher&) = delete;
 
-  /// Length in bytes of the non-empty match that starts exactly at `pos`, or nullopt.
-  /// REQUIRES `text` well-formed UTF-8 and `pos` on a character boundary.
-  std::optional<size_t> match_at(const Regex& regex, std::string_view text, size_t pos);
+  enum class Empty : uint8_t { refused, allowed };
+
+  /// Length in bytes of the match that starts exactly at `pos`, or nullopt. Where empty matches are refused, another
+  /// way to match is looked for. REQUIRES `text` well-formed UTF-8 and `pos` on a character boundary.
+  std::optional<size_t> match_at(const Regex& regex, std::string_view text, size_t pos, Empty empty = Empty::refused);
 
  private:
   struct State;
-  int match_stoppably(const Regex& regex, std::string_view text, size_t pos);
+  int match_stoppably(const Regex& regex, std::string_view text, size_t pos, uint32_t options);
   void check_time(const Regex& regex);
   std::unique_ptr<State> state_;
 };

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/text/pre_tokenizer.h"
 #include "engine/text/utf8.h"
 #include "kernels/error.h"
 #include "tests/engine/text/text_test_support.h"
@@ -288,6 +289,54 @@ TEST(Tokenizer, AClassWithinAClassIsRefused) {
     EXPECT_THROW(from_json(split_by({{"Regex", pattern}})), Error) << pattern;
   for (const char* pattern : {"[[:alpha:]a]+|.", "[\\[\\]]|.", "[[:^digit:][:space:]]|.", "\\[a]|."})
     EXPECT_NO_THROW(from_json(split_by({{"Regex", pattern}}))->encode("a[b] 1")) << pattern;
+}
+
+// What Hugging Face's Split (Oniguruma) makes of the same.
+TEST(Tokenizer, PatternsAreReadAsOnigurumaReadsThem) {
+  struct Case {
+    const char* pattern;
+    std::vector<std::string_view> pieces;  // of their concatenation
+  };
+  const Case cases[] = {
+      {R"(\p{N}{1,3}+)", {"a", "29447", "b"}},
+      {R"(a{2}+|.)", {"aaaa", "a", "b"}},
+      {R"((?:ab|c){1,2}+)", {"abcabc", "x"}},
+      {R"(é{1,2}+)", {"a", "ééé", "b"}},
+      {R"([ab]{2,}+)", {"aba", "c"}},
+      {R"(\x{61}{1,2}+)", {"aaaa", "b"}},
+      {R"(\p{N}{,3})", {"123", "4", "a"}},
+      {R"(\p{Han}+)", {"日本", "、", "世界", "。x"}},
+      {R"(\P{Han}+)", {"日本", "、", "世界", "。x"}},
+      {R"([\p{Katakana}]+)", {"カ", "ー", "ソル"}},
+      {R"(\w+)", {"नमस्ते", " ", "a_b", " ", "5²", " ", "½"}},
+      {R"(\W+)", {"नमस्ते", " ", "a_b", " ", "5²", " ", "½"}},
+      {R"([\w-]+)", {"नमस्ते", " ", "a-b", " ", "5", "²"}},
+      {R"(\b)", {"नमस्ते", " ", "ab"}},
+      {R"(\B)", {"a", "b c", "d"}},
+      {R"([[:alpha:]]+)", {"Ⅷ", "①", "नमस", "्", "ते", "5"}},
+      {R"([[:punct:]]+)", {"a", "$+", "b", "-!"}},
+      {R"([[:upper:]][[:lower:]]+)", {"He", "L", "Lo", " ", "Ⅷⅷ"}},
+      {R"([[:^digit:]_]+)", {"a_", "1٣", "b"}},
+      {R"([[:space:]]+)", {"a", " ", "\u180e", "\u3000", "b"}},
+      {R"(^.)", {"a", "b\n", "c", "d\n\n", "e"}},
+      {R"(\s+$)", {"a", " ", "\n b", "  \n", "\nc"}},
+      {R"($)", {"a", "\nb"}},
+      {R"((?=(\d{3})+(?!\d)))", {"29", "441", "234"}},
+      {R"(x*|b)", {"a", "xx", "b"}},
+      {R"(\d*)", {"a", "12", "b"}},
+      {R"((?m:a.)b)", {"a\nb"}},
+      {R"(a.b)", {"a\nb"}},
+  };
+  for (const Case& each : cases) {
+    std::string text;
+    for (const std::string_view piece : each.pieces) text += piece;
+    SplitScratch scratch(text.size());
+    std::vector<std::string_view> pieces;
+    split_at_matches(each.pattern, "test")->split(text, scratch, pieces);
+    EXPECT_EQ(pieces, each.pieces) << each.pattern;
+  }
+  for (const char* refused : {R"([\W_])", R"([[:graph:]])", R"([[:^punct:]])", R"(\h)"})
+    EXPECT_THROW(split_at_matches(refused, "test"), Error) << refused;
 }
 
 TEST(Tokenizer, MarksInAnyOrderNormaliseInLinearTime) {
