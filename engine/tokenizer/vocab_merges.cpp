@@ -72,7 +72,7 @@ TokenizerSource read_vocab_merges(const std::filesystem::path& folder, const std
   source.file = folder.string();
   source.merges_entry = "merges.txt";
   read_ids(folder / "vocab.json", false, source);
-  std::map<std::string, bool> added{{"<|endoftext|>", true}};  // and special; GPT-2 itself has no file that says so
+  std::map<std::string, bool> added;  // and whether it is special
   if (const auto path = folder / "added_tokens.json"; std::filesystem::exists(path, error)) {
     const size_t first = source.entries.size();
     read_ids(path, true, source);
@@ -81,6 +81,7 @@ TokenizerSource read_vocab_merges(const std::filesystem::path& folder, const std
   read_merges_txt(folder / "merges.txt", source);
 
   std::string bos_text;
+  bool names_all = false;  // what GPT-2, which has no file that says so, calls <|endoftext|>
   if (const auto path = folder / "tokenizer_config.json"; std::filesystem::exists(path, error)) {
     const json config = read_json_file(path, ExitCode::model_file);
     if (!config.is_object())
@@ -91,10 +92,13 @@ TokenizerSource read_vocab_merges(const std::filesystem::path& folder, const std
     }
     for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"})
       added[config_token(config, key)] = true;
+    names_all = !config_token(config, "bos_token").empty() && !config_token(config, "eos_token").empty() &&
+                !config_token(config, "unk_token").empty();
     const auto add_bos = config.find("add_bos_token");
     if (add_bos != config.end() && add_bos->is_boolean() && add_bos->get<bool>())
       bos_text = config_token(config, "bos_token");
   }
+  if (!names_all) added.emplace("<|endoftext|>", true);
   const size_t num_entries = source.entries.size();
   for (size_t i = 0; i < num_entries; ++i) {
     Vocabulary::Entry entry = source.entries[i];

@@ -500,6 +500,23 @@ TEST(Tokenizer, VocabAndMergesAreCutAsTheFamilyIsOrTheCallerSays) {
   EXPECT_EQ(Tokenizer::load(folder.path(), {.pre = "smollm"})->encode("11"), (Ids{'1', '1'}));
 }
 
+// GPT-2 calls its three special tokens <|endoftext|>; OPT's configuration gives each of them another name.
+TEST(Tokenizer, EndOfTextIsATextWhereTheConfigurationNamesOtherTokens) {
+  const test::TemporaryFolder folder;
+  json vocab = test::small_tokenizer_json()["model"]["vocab"];
+  vocab["<|endoftext|>"] = 259;
+  vocab["</s>"] = 260;
+  folder.write("vocab.json", vocab.dump());
+  folder.write("merges.txt", "a b\nab c\nĠ a\n");
+  const auto special_ids = [&folder](const char* config) {
+    folder.write("tokenizer_config.json", config);
+    return Tokenizer::load(folder.path())->special_ids();
+  };
+  EXPECT_EQ(special_ids("{}"), Ids{259});
+  EXPECT_EQ(special_ids(R"({"bos_token": "</s>", "eos_token": "</s>"})"), (Ids{259, 260}));
+  EXPECT_EQ(special_ids(R"({"bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>"})"), Ids{260});
+}
+
 TEST(Tokenizer, VocabAndMergesTakeTheTokensOfTokenizerConfig) {
   const test::TemporaryFolder folder;
   folder.write("vocab.json", test::small_tokenizer_json()["model"]["vocab"].dump());
