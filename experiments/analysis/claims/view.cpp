@@ -75,6 +75,7 @@ VerdictView::VerdictView(const RunResult& run, const RunSummary& summary) : run_
   claims_ = make_claims(*this);
   picks_ = make_picks(*this);
   crossovers_ = make_crossovers(*this);
+  rate_sweeps_ = make_rate_sweeps(*this);
   kept_rates_ = make_kept_rates(*this);
   frontiers_ = make_frontiers(*this);
 }

@@ -8,7 +8,7 @@
 
 #include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/claims/crossover.h"
-#include "experiments/analysis/claims/kept_rates.h"
+#include "experiments/analysis/claims/rates.h"
 #include "experiments/analysis/claims/pick.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/statistics/statistics.h"
@@ -97,6 +97,7 @@ class VerdictView {
   /// Null where the group has none.
   const Pick* pick(PickKind kind, const LoadGroup& group) const;
   const std::vector<CrossoverClaim>& crossovers() const { return crossovers_; }
+  const std::vector<RateSweep>& rate_sweeps() const { return rate_sweeps_; }
   const std::vector<KeptRates>& kept_rates() const { return kept_rates_; }
   const std::vector<Frontier>& frontiers() const { return frontiers_; }
   /// Whether what it is over drafts nothing and has the cell's placement and concurrency.
@@ -115,6 +116,7 @@ class VerdictView {
   std::vector<Claim> claims_;
   std::vector<Pick> picks_;
   std::vector<CrossoverClaim> crossovers_;
+  std::vector<RateSweep> rate_sweeps_;
   std::vector<KeptRates> kept_rates_;
   std::vector<Frontier> frontiers_;
 };

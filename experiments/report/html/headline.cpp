@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "experiments/report/html/parts.h"
 #include "experiments/report/svg/chart.h"
@@ -124,6 +127,72 @@ std::string open_loop_charts(const Report& report, const Load& load) {
   return charts;
 }
 
+/// Sweeps of rates of which some cell is the best of its proposer.
+std::vector<const RateSweep*> told_sweeps(const Report& report) {
+  std::vector<const RateSweep*> told;
+  for (const RateSweep& sweep : report.view.rate_sweeps())
+    if (std::ranges::any_of(sweep.points, [&](const RateSweep::Point& point) {
+          return std::ranges::count(report.fastest(), point.cell) > 0;
+        }))
+      told.push_back(&sweep);
+  return told;
+}
+
+/// A chart for each placement, with a line for each sweep.
+std::string over_rates(const Report& report, const char* title, const char* y_label,
+                       const std::function<std::optional<double>(const CellSummary&)>& y_of) {
+  nlohmann::ordered_map<std::string, std::vector<LineSeries>> places;
+  for (const RateSweep* const sweep : told_sweeps(report)) {
+    const CellSummary& first = *sweep->points.front().cell;
+    LineSeries series{.name = sweep->name, .color = report.color(first)};
+    for (const auto& [rate_per_s, cell] : sweep->points) {
+      const std::optional<double> y = y_of(*cell);
+      if (!y) continue;
+      series.points.push_back({.x = rate_per_s,
+                               .y = *y,
+                               .faded = !cell->rankable || cell->is_saturated(),
+                               .tooltip = fmt::format("{} at {:g}/s: {:.3g}{}", sweep->name, rate_per_s, *y,
+                                                      cell->is_saturated() ? " (saturated)" : "")});
+    }
+    if (!series.points.empty()) places[placement(report.cell(first).axes)].push_back(std::move(series));
+  }
+  std::string out;
+  for (auto& [place, lines] : places) {
+    std::set<double> rates;
+    double y_max = 0;
+    for (const LineSeries& line : lines)
+      for (const LinePoint& point : line.points) {
+        rates.insert(point.x);
+        y_max = std::max(y_max, point.y);
+      }
+    out += svg_line_chart({.title = places.size() > 1 ? fmt::format("{}, {}", title, place) : title,
+                           .x_label = "requests per second, sent",
+                           .y_label = y_label,
+                           .x_ticks = {rates.begin(), rates.end()},
+                           .y_max = nice_ticks(0, y_max, 5).back(),
+                           .series = std::move(lines),
+                           .width = 292,
+                           .height = 200});
+  }
+  return out;
+}
+
+/// What rises with the rate; empty: there is one.
+std::string rate_curves(const Report& report) {
+  std::vector<LegendEntry> legend;
+  for (const RateSweep* const sweep : told_sweeps(report))
+    legend.push_back({.name = sweep->name, .color = report.color(*sweep->points.front().cell)});
+  if (legend.empty()) return "";
+  std::string charts;
+  if (!report.run.slo.empty())
+    charts += over_rates(report, "Good requests", "share", [](const CellSummary& s) {
+      return s.goodput ? std::optional(s.goodput->share) : std::nullopt;
+    });
+  charts += over_rates(report, "TTFT, 90th percentile", "ms", [](const CellSummary& s) { return s.ttft_ms.p90; });
+  charts += over_rates(report, "TPOT, 90th percentile", "ms", [](const CellSummary& s) { return s.tpot_ms.p90; });
+  return "<h3>Over the rate</h3>" + chart_legend(legend) + grid(charts);
+}
+
 }  // namespace
 
 Section headline_section(const Report& report) {
@@ -132,6 +201,7 @@ Section headline_section(const Report& report) {
   if (loads.empty()) return section;
   const auto num_open = std::count_if(loads.begin(), loads.end(), [](const Load& load) { return load.is_open; });
   if (num_open == std::ssize(loads)) section.title = "Latency at a glance";
+  section.body += rate_curves(report);
   for (const Load& load : loads) {
     if (loads.size() > 1) section.body += fmt::format("<h3>{}</h3>", load.title);
     section.body += load.is_open ? open_loop_charts(report, load) : rate_chart(report, load);
@@ -144,7 +214,8 @@ Section headline_section(const Report& report) {
         report.baseline_text()));
   if (num_open > 0)
     section.body += note(
-        "Open loops: each proposer at the k with the lowest median E2E latency; all k are in the table. Bars of "
+        "Open loops: each proposer at the k with the lowest median E2E latency, over the rate each k that has it at "
+        "some rate; all k are in the table. Bars of "
         "latencies end at the median, whiskers at the 90th percentile. decode speedup: the baseline's mean time per "
         "output token over the cell's. There is no tok/s: the arrival rate sets it. Faded: not ranked, or saturated "
         "(the queue grew, so latencies depend on the length of the run).");

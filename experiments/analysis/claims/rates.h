@@ -1,6 +1,6 @@
 #pragma once
-// Up to which rate of an open loop report.slo is kept: the most requests per second of which the share
-// report.slo.attainment meets the limits (DistServe, OSDI 2024, section 1, calls that rate goodput).
+// Open loops at several rates, and up to which of them report.slo is kept: the most requests per second of which the
+// share report.slo.attainment meets the limits (DistServe, OSDI 2024, section 1, calls that rate goodput).
 
 #include <cstdint>
 #include <string>
@@ -12,6 +12,19 @@ namespace paceline {
 
 class VerdictView;
 
+/// Cells that are equal in all that was asked for but load.rate_per_s.
+struct RateSweep {
+  struct Point {
+    double rate_per_s = 0;  // asked for
+    const CellSummary* cell = nullptr;
+  };
+  std::string name;           // "tp1 pp1 ngram k=3"
+  std::vector<Point> points;  // ascending; two or more
+};
+
+/// Of the open loops that ran, in the order of the plan.
+std::vector<RateSweep> make_rate_sweeps(const VerdictView& view);
+
 /// What the 95 % interval of the share of good requests shows; each rate stands for itself, as a row does.
 enum class Kept : uint8_t {
   kept,       // it lies at or above the share that is asked for
@@ -21,10 +34,9 @@ enum class Kept : uint8_t {
 
 const char* to_string(Kept kept);  // "kept", "missed", "not decided"
 
-/// Cells that are equal in all that was asked for but load.rate_per_s.
 struct KeptRates {
   struct Point {
-    double rate_per_s = 0;  // asked for
+    double rate_per_s = 0;
     const CellSummary* cell = nullptr;
     Kept kept = Kept::undecided;
   };
@@ -38,7 +50,7 @@ struct KeptRates {
   double rate_per_s() const { return num_kept() == 0 ? 0 : points[num_kept() - 1].rate_per_s; }
 };
 
-/// Of runs with report.slo: for all that was measured at two rates or more, in the order of the plan.
+/// Of runs with report.slo: of each sweep the ranked cells, where they are two or more.
 std::vector<KeptRates> make_kept_rates(const VerdictView& view);
 
 /// "2/s, 4/s not decided (93 %)", "none, 2/s missed (61 %)", "8/s, the highest sent"

@@ -1,4 +1,4 @@
-#include "experiments/analysis/claims/kept_rates.h"
+#include "experiments/analysis/claims/rates.h"
 
 #include <algorithm>
 
@@ -42,20 +42,32 @@ size_t KeptRates::num_kept() const {
                 points.begin());
 }
 
-std::vector<KeptRates> make_kept_rates(const VerdictView& view) {
-  if (view.run().slo.empty()) return {};
-  nlohmann::ordered_map<std::string, KeptRates> sets;  // by what the cells of each have in common
+std::vector<RateSweep> make_rate_sweeps(const VerdictView& view) {
+  nlohmann::ordered_map<std::string, RateSweep> sweeps;  // by what the cells of each have in common
   for (const CellSummary& s : view.summary().cells) {
     const nlohmann::json* const rate = find_value(view.cell(s).requested, kRate);
-    if (!s.rankable || !s.open_loop || !s.goodput || !rate || !rate->is_number()) continue;
+    if (!view.ran(s) || !s.open_loop || !rate || !rate->is_number()) continue;
     const std::string_view left_out[] = {kRate};
-    KeptRates& rates = sets[asked_without(view.cell(s), left_out)];
-    if (rates.points.empty()) rates = {.name = view.label(s), .attainment = view.run().slo.attainment, .points = {}};
-    rates.points.push_back({.rate_per_s = rate->get<double>(), .cell = &s, .kept = kept_of(s, rates.attainment)});
+    RateSweep& sweep = sweeps[asked_without(view.cell(s), left_out)];
+    if (sweep.points.empty()) sweep.name = view.label(s);
+    sweep.points.push_back({.rate_per_s = rate->get<double>(), .cell = &s});
   }
+  std::vector<RateSweep> out;
+  for (auto& [asked, sweep] : sweeps) {
+    std::ranges::stable_sort(sweep.points, {}, &RateSweep::Point::rate_per_s);
+    if (sweep.points.size() > 1) out.push_back(std::move(sweep));
+  }
+  return out;
+}
+
+std::vector<KeptRates> make_kept_rates(const VerdictView& view) {
+  const ServiceLevel& slo = view.run().slo;
   std::vector<KeptRates> out;
-  for (auto& [asked, rates] : sets) {
-    std::ranges::stable_sort(rates.points, {}, &KeptRates::Point::rate_per_s);
+  for (const RateSweep& sweep : view.rate_sweeps()) {
+    KeptRates rates{.name = sweep.name, .attainment = slo.attainment, .points = {}};
+    for (const auto& [rate_per_s, cell] : sweep.points)
+      if (cell->rankable && cell->goodput)
+        rates.points.push_back({.rate_per_s = rate_per_s, .cell = cell, .kept = kept_of(*cell, slo.attainment)});
     if (rates.points.size() > 1) out.push_back(std::move(rates));
   }
   return out;

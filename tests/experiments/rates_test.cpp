@@ -108,6 +108,21 @@ TEST(KeptRates, LeadTheVerdict) {
   EXPECT_EQ(found.at("points")[2], (nlohmann::json{{"rate_per_s", 8}, {"cell", "none_8"}, {"shown", "missed"}}));
 }
 
+TEST(RateSweeps, AreDrawnOverTheRate) {
+  RunResult run = two_proposers();
+  const auto headline = [&run] { return test::section_of(test::report_of(run), "headline"); };
+  const std::string section = headline();
+  EXPECT_TRUE(holds(section, "<h3>Over the rate</h3>"));
+  for (const char* const title : {">Good requests<", ">TTFT, 90th percentile<", ">TPOT, 90th percentile<"})
+    EXPECT_TRUE(holds(section, title)) << title;
+  EXPECT_TRUE(holds(section, "<title>tp1 pp1 ngram k=3 at 8/s: 0.5</title>"));
+  EXPECT_EQ(test::count(section, "<path class=\"l "), 6u + 2u) << "two lines in three charts, and in the legend";
+  run.slo = {};
+  EXPECT_FALSE(holds(headline(), ">Good requests<"));
+  std::erase_if(run.cells, [](const CellResult& cell) { return cell.load != "poisson 2/s"; });
+  EXPECT_FALSE(holds(headline(), "Over the rate"));
+}
+
 TEST(KeptRates, SayWhereNothingHigherWasSentAndWhereNoneIsKept) {
   RunResult run = run_of({{"none", {{2, {40, 40}}, {4, {40, 40}}}}, {"ngram", {{2, {40, 40}}, {4, {40, 40}}}}});
   EXPECT_TRUE(holds(summary_markdown(run, summarize(run)),
