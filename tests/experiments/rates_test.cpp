@@ -1,5 +1,7 @@
 // Up to which rate of an open loop report.slo is kept, and who says it.
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "experiments/analysis/claims/view.h"
@@ -88,10 +90,12 @@ TEST(KeptRates, AShareBelowTheGoalDoesNotReadAsIt) {
 TEST(KeptRates, LeadTheVerdict) {
   const RunResult run = two_proposers();
   const std::string text = summary_markdown(run, summarize(run));
-  EXPECT_TRUE(holds(text, "90 % of requests meet ttft ≤ 100 ms up to 4/s: tp1 pp1 ngram k=3; 2/s without speculation."))
+  EXPECT_TRUE(holds(text,
+                    "90 % of requests meet ttft ≤ 100 ms up to 4/s: tp1 pp1 ngram k=3; without speculation 2/s, "
+                    "4/s not decided (90 %)."))
       << text;
   EXPECT_TRUE(holds(text,
-                    "Highest rate at which 90 % of requests are shown to meet ttft ≤ 100 ms: tp1 pp1 none 2/s, 4/s "
+                    "Highest rate at which 90 % of requests meet ttft ≤ 100 ms, each by itself: tp1 pp1 none 2/s, 4/s "
                     "not decided (90 %); tp1 pp1 ngram k=3 4/s, 8/s missed (50 %)."))
       << text;
   const size_t good = text.find("Most good requests (ttft ≤ 100 ms), poisson 2/s");
@@ -128,16 +132,47 @@ TEST(KeptRates, SayWhereNothingHigherWasSentAndWhereNoneIsKept) {
   EXPECT_TRUE(holds(summary_markdown(run, summarize(run)),
                     "90 % of requests meet ttft ≤ 100 ms up to 4/s: tp1 pp1 none and 1 more; none higher was sent."));
   run = run_of({{"none", {{2, {10, 10}}, {4, {10, 10}}}}, {"ngram", {{2, {40, 40}}, {4, {10, 10}}}}});
-  EXPECT_TRUE(
-      holds(summary_markdown(run, summarize(run)), "up to 2/s: tp1 pp1 ngram k=3; at no rate without speculation."));
+  EXPECT_TRUE(holds(summary_markdown(run, summarize(run)),
+                    "up to 2/s: tp1 pp1 ngram k=3; without speculation none, 2/s missed (25 %)."));
+  // 2/s without speculation, but 4/s is the lowest rate of the first set.
+  run.cells.erase(run.cells.begin());
   run.slo.ttft_ms = 0.5;
   EXPECT_TRUE(holds(summary_markdown(run, summarize(run)),
                     "No cell is shown to meet ttft ≤ 0.5 ms for 90 % of requests at any rate from 2/s on."));
 }
 
+// A server that dies at a rate was asked for it.
+TEST(KeptRates, EndWhereACellFailed) {
+  const auto texts = [](size_t failed) {
+    RunResult run = run_of({{"none", {{2, {40, 40}}, {4, {40, 40}}, {8, {40, 40}}}}});
+    run.cells[failed].status = CellStatus::failed;
+    run.cells[failed].reason = "killed";
+    run.cells[failed].repetitions.clear();
+    const RunSummary summary = summarize(run);
+    return kept_text(VerdictView(run, summary).kept_rates().at(0)) + "|" + summary_markdown(run, summary);
+  };
+  EXPECT_TRUE(texts(1).starts_with("2/s, 4/s failed|")) << texts(1);
+  EXPECT_TRUE(holds(texts(1), "90 % of requests meet ttft ≤ 100 ms up to 2/s: tp1 pp1 none."));
+  EXPECT_TRUE(texts(2).starts_with("4/s, 8/s failed|")) << texts(2);
+  EXPECT_FALSE(holds(texts(2), "none higher was sent"));
+}
+
+TEST(KeptRates, NoneHigherWasSentToAnyOfThem) {
+  const RunResult run =
+      run_of({{"none", {{2, {40, 40}}, {4, {40, 40}}}}, {"ngram", {{2, {40, 40}}, {4, {40, 40}}, {8, {10, 10}}}}});
+  const std::string text = summary_markdown(run, summarize(run));
+  EXPECT_TRUE(holds(text, "up to 4/s: tp1 pp1 none and 1 more.")) << text;
+}
+
+TEST(KeptRates, SayTheGoalAsItIsWritten) {
+  RunResult run = run_of({{"none", {{2, {40, 40}}, {4, {10, 10}}}}});
+  run.slo.attainment = 0.925;
+  EXPECT_TRUE(holds(summary_markdown(run, summarize(run)), "92.5 % of requests meet"));
+}
+
 TEST(KeptRates, NeedEnoughRequestsAndTheAskedShare) {
-  // 30 of 30 do not show 90 %, 40 of 40 do; nor do they show 99 %.
-  RunResult run = run_of({{"none", {{2, {40}}, {4, {40}}}}});
+  // 15 of 15 and 15 of 15 do not show 90 %, twice 40 of 40 do; nor do they show 99 %; and one repetition shows nothing.
+  RunResult run = run_of({{"none", {{2, {40, 40}}, {4, {40, 40}}}}});
   const auto first_kept = [&run] {
     const RunSummary summary = summarize(run);
     return VerdictView(run, summary).kept_rates().at(0).points.at(0).kept;
@@ -146,7 +181,9 @@ TEST(KeptRates, NeedEnoughRequestsAndTheAskedShare) {
   run.slo.attainment = 0.99;
   EXPECT_EQ(first_kept(), Kept::undecided);
   run.slo.attainment = 0.9;
-  run.cells[0].repetitions[0].requests.resize(30);
+  for (RepetitionResult& r : run.cells[0].repetitions) r.requests.resize(15);
+  EXPECT_EQ(first_kept(), Kept::undecided);
+  run.cells[0] = cell_of("none", {2, {40}});
   EXPECT_EQ(first_kept(), Kept::undecided);
 }
 
@@ -162,7 +199,8 @@ TEST(KeptRates, ASaturatedCellKeepsNothing) {
   const RunSummary summary = summarize(run);
   ASSERT_TRUE(summary.cells[1].is_saturated());
   EXPECT_EQ(summary.cells[1].goodput->share, 1);
-  EXPECT_EQ(VerdictView(run, summary).kept_rates().at(0).rate_per_s(), 2);
+  const VerdictView view(run, summary);
+  EXPECT_EQ(kept_text(view.kept_rates().at(0)), "2/s, 100/s saturated (100 %)");
 }
 
 TEST(KeptRates, NeedTwoRatesAndLimits) {

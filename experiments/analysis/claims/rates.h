@@ -22,17 +22,19 @@ struct RateSweep {
   std::vector<Point> points;  // ascending; two or more
 };
 
-/// Of the open loops that ran, in the order of the plan.
+/// In the order of the plan, with cells that failed, and without those that did not run.
 std::vector<RateSweep> make_rate_sweeps(const VerdictView& view);
 
 /// What the 95 % interval of the share of good requests shows; each rate stands for itself, as a row does.
 enum class Kept : uint8_t {
   kept,       // it lies at or above the share that is asked for
-  missed,     // ... below; or the cell is saturated, so that its latencies depend on the run's length
-  undecided,  // it holds that share
+  missed,     // ... below
+  undecided,  // it holds that share, or there is one repetition
+  saturated,  // not missed, but latencies depend on the run's length
+  unranked,   // the cell is not rankable, or its server does not say when tokens come
+  failed,
 };
-
-const char* to_string(Kept kept);  // "kept", "missed", "not decided"
+const char* to_string(Kept kept);  // "kept", "missed", "not decided", "saturated", "not ranked", "failed"
 
 struct KeptRates {
   struct Point {
@@ -40,9 +42,9 @@ struct KeptRates {
     const CellSummary* cell = nullptr;
     Kept kept = Kept::undecided;
   };
-  std::string name;           // "tp1 pp2 ngram k=3"
+  std::string name;           // "tp1 pp1 ngram k=3"
   double attainment = 0.9;    // of report.slo
-  std::vector<Point> points;  // ascending, ranked cells with goodput
+  std::vector<Point> points;  // ascending
 
   /// Of the points from the lowest rate on how many are kept.
   size_t num_kept() const;
@@ -50,7 +52,7 @@ struct KeptRates {
   double rate_per_s() const { return num_kept() == 0 ? 0 : points[num_kept() - 1].rate_per_s; }
 };
 
-/// Of runs with report.slo: of each sweep the ranked cells, where they are two or more.
+/// Of runs with report.slo: of each sweep of which a cell is ranked.
 std::vector<KeptRates> make_kept_rates(const VerdictView& view);
 
 /// "2/s, 4/s not decided (93 %)", "none, 2/s missed (61 %)", "8/s, the highest sent"

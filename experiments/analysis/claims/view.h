@@ -8,8 +8,8 @@
 
 #include "experiments/analysis/claims/claim.h"
 #include "experiments/analysis/claims/crossover.h"
-#include "experiments/analysis/claims/rates.h"
 #include "experiments/analysis/claims/pick.h"
+#include "experiments/analysis/claims/rates.h"
 #include "experiments/analysis/metrics/summary.h"
 #include "experiments/analysis/statistics/statistics.h"
 

@@ -53,9 +53,9 @@ const char* change_word(Metric metric, Change change);
 
 /// The other run's value over the first's.
 struct MetricChange {
-  std::optional<RatioInterval> test;     // steps: a ratio without interval
-  bool may_be_drift = false;         // a time, and a side was disturbed: runs are apart (as may_be_drift, summary.h)
-  std::optional<double> adjusted_p;  // holm_adjusted over the cells that have the metric in both runs, without drift
+  std::optional<RatioInterval> test;  // steps: a ratio without interval
+  bool may_be_drift = false;          // a time, and a side was disturbed: runs are apart (as may_be_drift, summary.h)
+  std::optional<double> adjusted_p;   // holm_adjusted over the cells that have the metric in both runs, without drift
   std::optional<int> repetitions_needed;  // where times are inconclusive, if not for drift; none: over 1,000
   Change change = Change::none;
 };

@@ -291,4 +291,6 @@ std::string slo_text(const ServiceLevel& slo) {
   return text;
 }
 
+std::string attainment_text(const ServiceLevel& slo) { return fmt::format("{:.10g} %", 100 * slo.attainment); }
+
 }  // namespace paceline

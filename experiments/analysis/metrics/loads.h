@@ -117,5 +117,7 @@ std::vector<double> good_rates(const CellResult& cell, const ServiceLevel& slo);
 
 /// "ttft ≤ 200 ms, tpot ≤ 20 ms"
 std::string slo_text(const ServiceLevel& slo);
+/// "90 %", the share that is asked for, as it was written.
+std::string attainment_text(const ServiceLevel& slo);
 
 }  // namespace paceline

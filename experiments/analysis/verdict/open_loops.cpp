@@ -11,22 +11,27 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-/// The highest rate at which any cell is shown to keep report.slo, and the highest without speculation.
+/// The highest rate at which any cell keeps report.slo, and what is reached without speculation.
 std::string highest_rate_text(const VerdictView& view, const KeptRates& best, const KeptRates* plain) {
   const ServiceLevel& slo = view.run().slo;
-  const std::string share = percent_text(slo.attainment) + " of requests";
-  if (best.num_kept() == 0)
-    return Sentence(fmt::format("No cell is shown to meet {} for {}", slo_text(slo), share))
-        .add(fmt::format(" at any rate from {:g}/s on", best.points.front().rate_per_s))
+  const std::vector<KeptRates>& all = view.kept_rates();
+  if (best.num_kept() == 0) {
+    double lowest = best.points.front().rate_per_s;
+    for (const KeptRates& rates : all) lowest = std::min(lowest, rates.points.front().rate_per_s);
+    return Sentence(fmt::format("No cell is shown to meet {} for {} of requests", slo_text(slo), attainment_text(slo)))
+        .add(fmt::format(" at any rate from {:g}/s on", lowest))
         .text();
+  }
   const KeptRates::Point& last = best.points[best.num_kept() - 1];
-  const int64_t others = std::ranges::count(view.kept_rates(), last.rate_per_s, &KeptRates::rate_per_s) - 1;
-  Sentence sentence(fmt::format("{} meet {} up to {:g}/s: {}{}", share, slo_text(slo), last.rate_per_s,
-                                view.marked_label(*last.cell), others > 0 ? fmt::format(" and {} more", others) : ""));
-  if (plain && plain->rate_per_s() < last.rate_per_s)
-    sentence.add(plain->num_kept() == 0 ? "; at no rate without speculation"
-                                        : fmt::format("; {:g}/s without speculation", plain->rate_per_s()));
-  if (best.num_kept() == best.points.size()) sentence.add("; none higher was sent");
+  const auto ties = [&](const KeptRates& rates) { return rates.rate_per_s() == last.rate_per_s; };
+  const int64_t others = std::ranges::count_if(all, ties) - 1;
+  Sentence sentence(fmt::format("{} of requests meet {} up to {:g}/s: {}{}", attainment_text(slo), slo_text(slo),
+                                last.rate_per_s, view.marked_label(*last.cell),
+                                others > 0 ? fmt::format(" and {} more", others) : ""));
+  if (plain && plain->rate_per_s() < last.rate_per_s) sentence.add("; without speculation " + kept_text(*plain));
+  const bool is_highest = std::ranges::all_of(
+      all, [&](const KeptRates& rates) { return !ties(rates) || rates.num_kept() == rates.points.size(); });
+  if (is_highest) sentence.add("; none higher was sent");
   return sentence.text();
 }
 
@@ -65,7 +70,7 @@ Texts kept_rates_texts(const VerdictView& view) {
   if (all.size() > kMostNamed) each.push_back(fmt::format("{} more", all.size() - kMostNamed));
   const ServiceLevel& slo = view.run().slo;
   return {highest_rate_text(view, *std::ranges::max_element(all, {}, &KeptRates::rate_per_s), plain),
-          fmt::format("Highest rate at which {} of requests are shown to meet {}: {}.", percent_text(slo.attainment),
+          fmt::format("Highest rate at which {} of requests meet {}, each by itself: {}.", attainment_text(slo),
                       slo_text(slo), fmt::join(each, "; "))};
 }
 

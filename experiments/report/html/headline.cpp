@@ -146,7 +146,7 @@ std::string over_rates(const Report& report, const char* title, const char* y_la
     const CellSummary& first = *sweep->points.front().cell;
     LineSeries series{.name = sweep->name, .color = report.color(first)};
     for (const auto& [rate_per_s, cell] : sweep->points) {
-      const std::optional<double> y = y_of(*cell);
+      const std::optional<double> y = report.is_done(*cell) ? y_of(*cell) : std::nullopt;
       if (!y) continue;
       series.points.push_back({.x = rate_per_s,
                                .y = *y,

@@ -99,10 +99,12 @@ std::string kept_rates(const Report& report) {
     out += "<li>" + html_escaped(fmt::format("{}: {}", rates.name, shares_text(rates))) + "</li>";
   if (out.empty()) return "";
   return "<h3>Rates that keep the limits</h3><ul>" + out + "</ul>" +
-         note(
-             fmt::format("Share of requests with {} at each rate; a rate is kept where the 95 % interval of that share "
-                         "lies at {} or above, and missed where it lies below.",
-                         html_escaped(slo_text(report.run.slo)), percent(report.run.slo.attainment)));
+         note(fmt::format(
+             "Share of requests with {} at each rate; a rate is kept where the 95 % interval of that share lies at {} "
+             "or "
+             "above, missed where it lies below, and not decided where it holds that share or there is one repetition. "
+             "Requests of one queue are late together, which few repetitions do not show: repeat near the limit.",
+             html_escaped(slo_text(report.run.slo)), attainment_text(report.run.slo)));
 }
 
 }  // namespace
