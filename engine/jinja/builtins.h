@@ -45,5 +45,7 @@ bool apply_test(const std::string& name, const Value& value, const CallArguments
 const std::string& string_argument(std::string_view callee, std::string_view parameter, const Value& value,
                                    Context& context);
 int64_t integer_argument(std::string_view callee, std::string_view parameter, const Value& value, Context& context);
+/// Of what is done so often at most; -1: without a limit, as each negative number says.
+int64_t limit_argument(std::string_view callee, std::string_view parameter, const Value& value, Context& context);
 
 }  // namespace paceline::jinja

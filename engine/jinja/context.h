@@ -63,9 +63,9 @@ class Context {
     for (const auto& entry : entries) charge_bytes(entry.first.size());
     return checked(make_dict(std::move(entries), std::move(keys)));
   }
-  Value macro(const Statement& statement, std::vector<std::pair<int, Value>> around) {
-    charge(around.size());
-    return checked(make_macro(statement, std::move(around)));
+  Value macro(Macro made) {
+    charge(made.around.size());
+    return checked(make_macro(std::move(made)));
   }
 
   Position position;

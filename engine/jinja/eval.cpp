@@ -42,23 +42,24 @@ class Evaluator {
   /// Local variables live from here on; the scope ends with the object.
   class Scope {
    public:
-    explicit Scope(Evaluator& evaluator)
-        : evaluator_(evaluator), size_(evaluator.locals_.size()), outer_(evaluator.scope_begin_) {
-      evaluator.scope_begin_ = size_;
-      ++evaluator.num_scopes_;
+    explicit Scope(Evaluator& evaluator) : evaluator_(evaluator), begin_(evaluator.locals_.size()) {
+      evaluator.scopes_.push_back({.id = ++evaluator.last_scope_, .begin = begin_});
     }
     ~Scope() {
       clear();
-      evaluator_.scope_begin_ = outer_;
-      --evaluator_.num_scopes_;
+      evaluator_.scopes_.pop_back();
     }
     Scope(const Scope&) = delete;
     /// A new turn of a loop starts without the variables of the last one.
-    void clear() { evaluator_.locals_.resize(size_); }
+    void clear() { evaluator_.locals_.resize(begin_); }
 
    private:
     Evaluator& evaluator_;
-    size_t size_, outer_;
+    size_t begin_;
+  };
+  struct OpenScope {
+    uint64_t id = 0;
+    size_t begin = 0;  // of its variables
   };
 
   // --- variables ------------------------------------------------------------------------------------------------
@@ -79,12 +80,12 @@ class Evaluator {
   void charge_scan() { context_.charge((locals_.size() - frame_begin_) / 8); }
 
   void assign(int variable, Value value) {
-    if (num_scopes_ == 0) {
+    if (scopes_.empty()) {
       globals_[static_cast<size_t>(variable)] = std::move(value);
       return;
     }
     charge_scan();
-    for (size_t i = locals_.size(); i > scope_begin_; --i) {
+    for (size_t i = locals_.size(); i > scopes_.back().begin; --i) {
       if (locals_[i - 1].variable == variable) {
         locals_[i - 1].value = std::move(value);
         return;
@@ -187,11 +188,29 @@ class Evaluator {
     return eval(*statement.expression);
   }
 
-  /// As a value, with the variables that it sees besides the global ones.
+  using Variables = std::vector<std::pair<int, Value>>;
+
+  Variables locals_between(size_t begin, size_t end) {
+    context_.charge(end - begin);
+    Variables variables;
+    for (size_t i = begin; i < end; ++i) variables.emplace_back(locals_[i].variable, locals_[i].value);
+    return variables;
+  }
+
   Value macro(const Statement& statement) {
-    std::vector<std::pair<int, Value>> around;
-    for (size_t i = frame_begin_; i < locals_.size(); ++i) around.emplace_back(locals_[i].variable, locals_[i].value);
-    return context_.macro(statement, std::move(around));
+    return context_.macro({.statement = &statement,
+                           .scope = scopes_.empty() ? 0 : scopes_.back().id,
+                           .frame_begin = frame_begin_,
+                           .around = locals_between(frame_begin_, locals_.size())});
+  }
+
+  /// What a macro sees now, besides the global variables.
+  Variables around(const Macro& macro) {
+    context_.charge(scopes_.size() / 8);
+    const auto scope =
+        std::find_if(scopes_.begin(), scopes_.end(), [&](const OpenScope& s) { return s.id == macro.scope; });
+    if (scope == scopes_.end()) return macro.around;
+    return locals_between(macro.frame_begin, scope + 1 == scopes_.end() ? locals_.size() : scope[1].begin);
   }
 
   Flow run_with(const Statement& statement) {
@@ -357,11 +376,18 @@ class Evaluator {
 
   ArgumentValues eval_arguments(const Expression& expression) {
     ArgumentValues result;
+    const auto add_named = [&](const std::string& name, Value value) {
+      context_.charge_bytes(name.size(), 1 + result.named.size() / 8);
+      const auto is_same = [&](const auto& known) { return known.first == name; };
+      if (std::any_of(result.named.begin(), result.named.end(), is_same))
+        at(expression).error("argument {} is given twice", json_literal(name));
+      result.named.emplace_back(name, std::move(value));
+    };
     for (const Argument& argument : expression.arguments) {
       Value value = eval(*argument.value);
       switch (argument.kind) {
         case Argument::Kind::positional: result.positional.push_back(std::move(value)); break;
-        case Argument::Kind::named: result.named.emplace_back(argument.name, std::move(value)); break;
+        case Argument::Kind::named: add_named(argument.name, std::move(value)); break;
         case Argument::Kind::items: {
           const ListPtr items = iterate(value, at(expression));
           context_.charge(items->items.size());
@@ -371,10 +397,7 @@ class Evaluator {
         case Argument::Kind::entries: {
           if (!value.is_dict() || !value.as<DictPtr>()->keys.empty())
             at(expression).error("** of a {}, expected a dict with names as keys", value.type_name());
-          for (const auto& [name, entry] : value.as<DictPtr>()->entries) {
-            context_.charge_bytes(name.size());
-            result.named.emplace_back(name, entry);
-          }
+          for (const auto& [name, entry] : value.as<DictPtr>()->entries) add_named(name, entry);
         }
       }
     }
@@ -389,6 +412,7 @@ class Evaluator {
       // A namespace may hold a macro.
       const Value* member = object.is<NamespacePtr>() ? object.as<NamespacePtr>()->find(callee.name) : nullptr;
       if (member == nullptr || !member->is_callable()) {
+        if (!caller.is_undefined()) at(callee).error("a call block calls a macro");
         const ArgumentValues arguments = eval_arguments(expression);
         return call_method(object, callee.name, arguments.view(), at(callee));
       }
@@ -433,15 +457,16 @@ class Evaluator {
         at(expression).error("macro {}: argument {} is given twice", json_literal(macro.text), json_literal(name));
     }
     ++macro_depth_;
+    const Variables around_it = around(*held);
     const size_t outer_frame = std::exchange(frame_begin_, locals_.size());
     std::string out;
     std::string* const outer_out = std::exchange(out_, &out);
     // After a throw the whole rendering is given up, so nothing needs restoring but what destructors read.
     {
       const Scope scope(*this);
-      context_.charge(held->around.size());
-      for (const auto& [variable, value] : held->around) locals_.push_back({variable, value});
-      if (!held->around.empty() && macro.kind == Statement::Kind::macro)  // it stands among them, and may call itself
+      context_.charge(around_it.size());
+      for (const auto& [variable, value] : around_it) locals_.push_back({variable, value});
+      if (held->scope != 0 && macro.kind == Statement::Kind::macro)  // when it was made it did not stand there yet
         locals_.push_back({macro.target.variables[0], target});
       if (macro.kind == Statement::Kind::macro) locals_.push_back({template_.caller_variable, caller});
       for (size_t i = 0; i < macro.parameters.size(); ++i) {
@@ -454,6 +479,8 @@ class Evaluator {
           value = arguments.positional[i];
         } else if (named != arguments.named.end()) {
           value = named->second;
+        } else if (parameter.variable == template_.caller_variable && !caller.is_undefined()) {
+          value = caller;
         } else if (parameter.fallback != nullptr) {
           value = eval(*parameter.fallback);
         }
@@ -469,11 +496,11 @@ class Evaluator {
 
   const Template& template_;
   Context context_;
-  std::vector<Value> globals_;  // [names]
-  std::vector<Local> locals_;   // innermost last
-  size_t frame_begin_ = 0;      // locals before it belong to callers of the running macro
-  size_t scope_begin_ = 0;      // locals from here on belong to the innermost scope
-  int num_scopes_ = 0;
+  std::vector<Value> globals_;     // [names]
+  std::vector<Local> locals_;      // innermost last
+  size_t frame_begin_ = 0;         // locals before it belong to callers of the running macro
+  std::vector<OpenScope> scopes_;  // innermost last
+  uint64_t last_scope_ = 0;
   int macro_depth_ = 0;
   std::string* out_ = nullptr;
   Value captured_;  // what the filters of a block are for

@@ -104,7 +104,7 @@ Value filter_select(std::string_view filter, const Value& value, const CallArgum
                     Context& context) {
   if (!value.truth()) return context.generator({});
   CallArguments rest = arguments;
-  const auto take = [&] {
+  const auto take = [&]() -> const Value& {
     const Value& first = rest.positional.front();
     rest = rest.rest();
     return first;
@@ -114,17 +114,14 @@ Value filter_select(std::string_view filter, const Value& value, const CallArgum
     if (rest.positional.empty()) context.error("{} needs the name of an attribute", filter);
     attribute = take();
   }
-  std::string test;
-  if (!rest.positional.empty()) {
-    const Value name = take();
-    test = string_argument(filter, "test", name, context);
-  }
+  const std::string* test = nullptr;
+  if (!rest.positional.empty()) test = &string_argument(filter, "test", take(), context);
   std::vector<Value> result;
   const ListPtr items = iterate(value, context);
   for (const Value& item : items->items) {
     context.charge(1);
     const Value subject = by == By::attribute ? follow(item, attribute, context) : item;
-    const bool match = test.empty() ? subject.truth() : apply_test(test, subject, rest, context);
+    const bool match = test == nullptr ? subject.truth() : apply_test(*test, subject, rest, context);
     if (match == (keep == Keep::matching)) result.push_back(item);
   }
   return context.generator(std::move(result));
@@ -175,7 +172,7 @@ Value filter_replace(const Value& value, const CallArguments& arguments, Context
   const auto bound = bind("replace", arguments, {"old", "new", "count"}, 2, context);
   const bool limited = bound[2] && !bound[2]->is_none();
   auto result = replace(to_text(value, context), to_text(*bound[0], context), to_text(*bound[1], context),
-                        limited ? integer_argument("replace", "count", *bound[2], context) : -1, kMaxTextBytes);
+                        limited ? limit_argument("replace", "count", *bound[2], context) : -1, kMaxTextBytes);
   if (!result) context.check_text_bytes(kMaxTextBytes + 1);
   return context.text(std::move(*result));
 }
@@ -222,6 +219,7 @@ Value filter_tojson(const Value& value, const CallArguments& arguments, Context&
     if (!bound[2]->is_list() || bound[2]->items().size() != 2) context.error("tojson: separators must be a pair");
     style.item_separator = string_argument("tojson", "separators", bound[2]->items()[0], context);
     style.key_separator = string_argument("tojson", "separators", bound[2]->items()[1], context);
+    context.charge_bytes(style.item_separator.size() + style.key_separator.size());
   }
   return context.text(to_json(value, style, context));
 }

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <ctime>
 
-#include <fmt/format.h>
-
 #include "engine/jinja/builtins.h"
+#include "engine/jinja/format.h"
 #include "engine/jinja/operations.h"
 #include "engine/jinja/text.h"
 #include "engine/text/find_text.h"
@@ -87,8 +85,7 @@ Value dict_method(const Value& object, const std::string& name, const CallArgume
   const Dict& dict = *object.as<DictPtr>();
   if (name == "get") {
     const auto bound = bind("get", arguments, {"key", "default"}, 1, context);
-    const std::optional<std::string> key = key_text(*bound[0]);
-    const Value* found = key ? find_entry(object, *key, context) : nullptr;
+    const Value* found = find_item(object, *bound[0], context);
     return found != nullptr ? *found : bound[1].value_or(None{});
   }
   bind(name, arguments, {}, 0, context);
@@ -106,44 +103,6 @@ Value dict_method(const Value& object, const std::string& name, const CallArgume
     }
   }
   return context.list(std::move(items));
-}
-
-/// What a field of format() names: an argument by number or name; without either the next one.
-const Value& format_value(const std::string& name, size_t& next, const CallArguments& arguments, Context& context) {
-  size_t index = 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool is_number = parsed.ec == std::errc() && parsed.ptr == name.data() + name.size();
-  if (name.empty() || is_number) {
-    if (name.empty()) index = next++;
-    if (index >= arguments.positional.size()) context.error("format: there is no argument {}", index);
-    return arguments.positional[index];
-  }
-  for (const auto& [argument, value] : arguments.named)
-    if (argument == name) return value;
-  context.error("format: there is no argument {}", json_literal(name));
-}
-
-/// format(value, spec): alignment, sign, width, precision and type, which fmt has from Python.
-std::string formatted(const Value& value, const std::string& spec, Context& context) {
-  constexpr size_t kMostSpec = 16;
-  constexpr int64_t kMostWidth = 1024;
-  if (spec.empty()) return to_text(value, context);
-  int64_t number = 0;
-  for (const char c : spec) {
-    number = c >= '0' && c <= '9' ? number * 10 + (c - '0') : 0;
-    if (number > kMostWidth || spec.size() > kMostSpec || c == '{' || c == '}')
-      context.error("format {}: expected up to {} characters and a width of up to {}", json_literal(spec), kMostSpec,
-                    kMostWidth);
-  }
-  const std::string format = "{:" + spec + "}";
-  const bool is_real = value.is<double>() || spec.find_first_of("eEfFgG%") != spec.npos;
-  try {
-    if (value.is_string()) return fmt::format(fmt::runtime(format), value.string());
-    if (value.is_number() && is_real) return fmt::format(fmt::runtime(format), value.number());
-    if (value.is_number()) return fmt::format(fmt::runtime(format), value.integer());
-  } catch (const fmt::format_error&) {
-  }
-  context.error("format {} of a {} is not supported", json_literal(spec), value.type_name());
 }
 
 /// startswith and endswith take one string or a tuple of them.
@@ -164,7 +123,7 @@ Value texts(const std::vector<std::string_view>& parts, Context& context) {
 
 Value split_method(const std::string& text, const CallArguments& arguments, Context& context) {
   const auto bound = bind("split", arguments, {"sep", "maxsplit"}, 0, context);
-  const int64_t limit = bound[1] ? integer_argument("split", "maxsplit", *bound[1], context) : -1;
+  const int64_t limit = bound[1] ? limit_argument("split", "maxsplit", *bound[1], context) : -1;
   std::optional<std::string_view> separator;
   if (bound[0] && !bound[0]->is_none()) separator = string_argument("split", "sep", *bound[0], context);
   if (separator && separator->empty()) context.error("split with an empty separator");
@@ -177,7 +136,7 @@ Value rsplit_method(const std::string& text, const CallArguments& arguments, Con
   const std::string& separator = string_argument("rsplit", "sep", *bound[0], context);
   if (separator.empty()) context.error("rsplit with an empty separator");
   context.charge(text.size() * separator.size() / 16);
-  int64_t limit = bound[1] ? integer_argument("rsplit", "maxsplit", *bound[1], context) : -1;
+  int64_t limit = bound[1] ? limit_argument("rsplit", "maxsplit", *bound[1], context) : -1;
   std::vector<std::string_view> parts;
   std::string_view rest = text;
   for (; limit != 0; --limit) {
@@ -189,34 +148,6 @@ Value rsplit_method(const std::string& text, const CallArguments& arguments, Con
   parts.push_back(rest);
   std::ranges::reverse(parts);
   return texts(parts, context);
-}
-
-/// str.format(): "{}", "{0}", "{name}", with Python's format after a colon.
-Value format_method(const std::string& text, const CallArguments& arguments, Context& context) {
-  std::string out;
-  size_t next = 0;  // of the fields without a name
-  for (size_t pos = 0; pos < text.size(); ++pos) {
-    context.check_text_bytes(out.size());
-    const char c = text[pos];
-    if (c != '{' && c != '}') {
-      out += c;
-      continue;
-    }
-    if (pos + 1 < text.size() && text[pos + 1] == c) {
-      out += c;
-      ++pos;
-      continue;
-    }
-    const size_t end = text.find('}', pos);
-    if (c == '}' || end == text.npos)
-      context.error("format: a single {} in {}", json_literal(std::string(1, c)), json_literal(text));
-    const std::string field = text.substr(pos + 1, end - pos - 1);
-    const size_t colon = field.find(':');
-    out += formatted(format_value(field.substr(0, colon), next, arguments, context),
-                     colon == field.npos ? "" : field.substr(colon + 1), context);
-    pos = end;
-  }
-  return context.text(std::move(out));
 }
 
 Value list_method(const Value& object, const std::string& name, const CallArguments& arguments, Context& context) {
@@ -250,7 +181,7 @@ Value string_method(const Value& object, const std::string& name, const CallArgu
   }
   if (name == "replace") {
     const auto bound = bind(name, arguments, {"old", "new", "count"}, 2, context);
-    const int64_t limit = bound[2] ? integer_argument(name, "count", *bound[2], context) : -1;
+    const int64_t limit = bound[2] ? limit_argument(name, "count", *bound[2], context) : -1;
     auto result = replace(text, string_argument(name, "old", *bound[0], context),
                           string_argument(name, "new", *bound[1], context), limit, kMaxTextBytes);
     if (!result) context.check_text_bytes(kMaxTextBytes + 1);
@@ -269,7 +200,7 @@ Value string_method(const Value& object, const std::string& name, const CallArgu
     return context.text(std::move(out));
   }
   if (name == "rsplit") return rsplit_method(text, arguments, context);
-  if (name == "format") return format_method(text, arguments, context);
+  if (name == "format") return format_text(text, arguments, context);
   if (name == "splitlines") {
     bind(name, arguments, {}, 0, context);
     return texts(split_lines(text), context);
@@ -333,6 +264,10 @@ int64_t integer_argument(std::string_view callee, std::string_view parameter, co
   if (!value.is_integer())
     context.error("{}: expected an integer for \"{}\", found {}", callee, parameter, value.type_name());
   return value.integer();
+}
+
+int64_t limit_argument(std::string_view callee, std::string_view parameter, const Value& value, Context& context) {
+  return std::max<int64_t>(-1, integer_argument(callee, parameter, value, context));
 }
 
 std::optional<Function> find_function(std::string_view name) {

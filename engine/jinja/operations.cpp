@@ -318,6 +318,12 @@ const Value* find_entry(const Value& object, std::string_view key, Context& cont
   return space.find(key);
 }
 
+const Value* find_item(const Value& dict, const Value& key, Context& context) {
+  if (key.is_string()) return find_entry(dict, key.string(), context);
+  const std::optional<std::string> text = key_text(key);
+  return text ? find_entry(dict, *text, context) : nullptr;
+}
+
 bool equal(const Value& a, const Value& b, Context& context) {
   context.charge(1);
   if (a.is_number() && b.is_number()) {
@@ -346,6 +352,7 @@ bool equal(const Value& a, const Value& b, Context& context) {
     return true;
   }
   if (a.is<NamespacePtr>() && b.is<NamespacePtr>()) return a.as<NamespacePtr>() == b.as<NamespacePtr>();
+  if (a.is_generator() && b.is_generator()) return a.as<GeneratorPtr>() == b.as<GeneratorPtr>();
   return (a.is_none() && b.is_none()) || (a.is_undefined() && b.is_undefined());
 }
 
@@ -375,14 +382,18 @@ bool contains(const Value& container, const Value& item, Context& context) {
     return find_text(container.string(), item.string()) != std::string_view::npos;
   }
   if (container.is_dict()) {
-    const std::optional<std::string> key = key_text(item);
-    if (!key) context.error("a {} is no key", item.type_name());
-    return find_entry(container, *key, context) != nullptr;
+    if (item.is_list() || item.is_dict() || item.is_undefined()) context.error("a {} is no key", item.type_name());
+    return find_item(container, item, context) != nullptr;
   }
   if (container.is_undefined()) return false;
-  if (!container.is_list() && !container.is_generator()) context.error("nothing can be in a {}", container.type_name());
-  const ListPtr items = iterate(container, context);
-  return std::any_of(items->items.begin(), items->items.end(),
+  if (container.is_generator()) {  // takes what comes before
+    Generator& generator = *container.as<GeneratorPtr>();
+    while (generator.next < generator.items->items.size())
+      if (equal(generator.items->items[generator.next++], item, context)) return true;
+    return false;
+  }
+  if (!container.is_list()) context.error("nothing can be in a {}", container.type_name());
+  return std::any_of(container.items().begin(), container.items().end(),
                      [&](const Value& candidate) { return equal(candidate, item, context); });
 }
 
@@ -497,8 +508,7 @@ Value get_item(const Value& object, const Value& key, Context& context) {
   }
   if (object.is_undefined()) context.error("item of something that is undefined");
   if (object.is_dict()) {
-    const std::optional<std::string> text = key_text(key);
-    const Value* const found = text ? find_entry(object, *text, context) : nullptr;
+    const Value* const found = find_item(object, key, context);
     return found == nullptr ? Value() : *found;
   }
   if (!key.is_integer() || !(object.is_list() || object.is_string())) return {};

@@ -25,6 +25,9 @@ void set_entry(std::vector<std::pair<std::string, Value>>& entries, std::vector<
 /// REQUIRES one of the two.
 const Value* find_entry(const Value& object, std::string_view key, Context& context);
 
+/// The value of a dict under `key`; null: there is none, or nothing can be under such a key.
+const Value* find_item(const Value& dict, const Value& key, Context& context);
+
 bool equal(const Value& a, const Value& b, Context& context);
 /// −1, 0 or 1 for two numbers, two strings or two lists; an error for anything else.
 int order(const Value& a, const Value& b, Context& context);

@@ -192,7 +192,7 @@ class Parser : TokenCursor {
     }
     if (statement.target.unpack) error("expected \"=\", found {}", found());
     statement.kind = Statement::Kind::set_block;
-    if (is_symbol("|")) statement.expression = parse_postfix(node(Kind::captured), Filters::allowed);
+    if (is_symbol("|")) statement.expression = parse_filters(node(Kind::captured));
     expect_block_end();
     statement.blocks.push_back(parse_body("endset"));
   }
@@ -246,7 +246,7 @@ class Parser : TokenCursor {
   void parse_filter_block(Statement& statement) {
     statement.kind = Statement::Kind::filter_block;
     take();
-    statement.expression = parse_postfix(parse_filter(node(Kind::captured)), Filters::allowed);
+    statement.expression = parse_filters(parse_filter(node(Kind::captured)));
     expect_block_end();
     statement.blocks.push_back(parse_body("endfilter"));
   }
@@ -501,6 +501,15 @@ class Parser : TokenCursor {
         return base;
       }
     }
+  }
+
+  /// "| a | b(1)", of a block.
+  MutableExpression parse_filters(MutableExpression operand) {
+    for (int length = 0; accept_symbol("|"); ++length) {
+      if (length > kMaxDepth) error("more than {} filters in a row (limit of depth)", kMaxDepth);
+      operand = parse_filter(std::move(operand));
+    }
+    return operand;
   }
 
   MutableExpression parse_filter(MutableExpression operand) {

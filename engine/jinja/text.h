@@ -27,7 +27,7 @@ std::string title_words(std::string_view text);
 bool is_upper(std::string_view text);
 bool is_lower(std::string_view text);
 
-/// Occurrences of `from`, the first `limit` of them (negative: all). An empty `from` matches between characters.
+/// Occurrences of `from`, the first `limit` of them (-1: all). An empty `from` matches between characters.
 /// nullopt when the result would exceed `max_bytes`.
 std::optional<std::string> replace(std::string_view text, std::string_view from, std::string_view to, int64_t limit,
                                    size_t max_bytes);
@@ -35,7 +35,8 @@ std::optional<std::string> replace(std::string_view text, std::string_view from,
 /// str.splitlines(): "\r\n" is one end of a line, and so are the rarer ones of Python. Nothing stands behind the last.
 std::vector<std::string_view> split_lines(std::string_view text);
 
-/// str.split(); without `separator` at runs of white space. REQUIRES a separator that is not empty.
+/// str.split(), `limit` times at most (-1: at all); without `separator` at runs of white space. REQUIRES a separator
+/// that is not empty.
 std::vector<std::string_view> split(std::string_view text, std::optional<std::string_view> separator, int64_t limit);
 
 }  // namespace paceline::jinja

@@ -90,8 +90,7 @@ Value make_generator(std::vector<Value> items) {
   return std::make_shared<Generator>(Generator{.items = make_list(std::move(items)).as<ListPtr>()});
 }
 
-Value make_macro(const Statement& statement, std::vector<std::pair<int, Value>> around) {
-  Macro macro{.statement = &statement, .around = std::move(around)};
+Value make_macro(Macro macro) {
   for (const auto& [variable, value] : macro.around) macro.depth = std::max(macro.depth, value.depth() + 1);
   return std::make_shared<const Macro>(std::move(macro));
 }
@@ -102,8 +101,7 @@ std::optional<std::string> key_text(const Value& key) {
   if (key.is_none()) return std::string{kNoUtf8} + "None";
   if (!key.is_number()) return std::nullopt;
   const double number = key.number();
-  constexpr double kMostExact = 9.007199254740992e15;  // 2^53: wholes beyond have no other float
-  const bool is_whole = key.is_integer() || (std::floor(number) == number && std::fabs(number) <= kMostExact);
+  const bool is_whole = key.is_integer() || (std::floor(number) == number && std::fabs(number) < 9.2e18);
   if (!is_whole) return kNoUtf8 + float_repr(number);
   return kNoUtf8 + std::to_string(key.is_integer() ? key.integer() : static_cast<int64_t>(number));
 }

@@ -65,9 +65,12 @@ struct Loop {
 /// Functions that every template sees.
 enum class Function { range, make_dict, make_namespace, raise_exception, strftime_now };
 
-/// A macro, or the body of a call block, with the variables of the scopes around it as they were where it stands.
+/// A macro, or the body of a call block. It sees the variables of the scopes around it: while the innermost one is open
+/// as they are, later as they were when it was made.
 struct Macro {
   const Statement* statement = nullptr;  // owned by the parsed template
+  uint64_t scope = 0;                    // that it was made in; 0: all it sees is global
+  size_t frame_begin = 0;                // of the evaluator's local variables those from here on, up to the scope's end
   std::vector<std::pair<int, Value>> around;
   int depth = 0;
 };
@@ -137,7 +140,7 @@ Value make_list(std::vector<Value> items, bool tuple = false);
 /// `keys`: as Dict::keys.
 Value make_dict(std::vector<std::pair<std::string, Value>> entries, std::vector<Value> keys = {});
 Value make_generator(std::vector<Value> items);
-Value make_macro(const Statement& statement, std::vector<std::pair<int, Value>> around);
+Value make_macro(Macro macro);
 
 /// The text by which an entry is found: a string is its own; of numbers, bools and None one that no UTF-8 text is equal
 /// to, the same for 1, 1.0 and true. Empty: nothing else can be a key.
