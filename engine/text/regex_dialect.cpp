@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <pcre2.h>
 #include <utility>
 #include <vector>
 
+#include "engine/text/utf8.h"
 #include "engine/util/json_io.h"
 #include "engine/util/utf8_chars.h"
 #include "kernels/error.h"
@@ -45,6 +47,39 @@ bool is_script(std::string_view name) {
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF, &error, &offset, nullptr);
   pcre2_code_free(code);
   return code != nullptr;
+}
+
+/// Of the characters that are not among `ranges`; for use inside a class.
+std::string all_but(std::string_view ranges) {
+  constexpr uint32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF, kLast = 0x10FFFF;
+  const std::string pattern = fmt::format("[{}]", ranges);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  const std::unique_ptr<pcre2_code, decltype(&pcre2_code_free)> code(
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP, &error,
+                    &offset, nullptr),
+      pcre2_code_free);
+  const std::unique_ptr<pcre2_match_data, decltype(&pcre2_match_data_free)> match(pcre2_match_data_create(1, nullptr),
+                                                                                  pcre2_match_data_free);
+  PACELINE_CHECK(code && match, "{} at {}", pattern, offset);
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
+  std::string out;
+  int64_t first = -1;  // of the range that goes on; -1: none does
+  const auto end_at = [&](uint32_t end) {
+    if (first >= 0) out += fmt::format(R"(\x{{{:X}}}-\x{{{:X}}})", first, end - 1);
+    first = -1;
+  };
+  for (uint32_t c = 0; c <= kLast; ++c) {
+    const bool is_surrogate = c >= kFirstSurrogate && c <= kLastSurrogate;
+    std::string text;
+    if (!is_surrogate) utf8_append(text, static_cast<char32_t>(c));
+    const bool is_in = !is_surrogate && pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                                    0, PCRE2_NO_UTF_CHECK, match.get(), nullptr) < 0;
+    if (is_in && first < 0) first = c;
+    if (!is_in) end_at(c);
+  }
+  end_at(kLast + 1);
+  return out;
 }
 
 class Translator {
@@ -99,12 +134,15 @@ class Translator {
   void put_set(std::string_view ranges, bool negated) {
     if (!in_class_)
       out_ += fmt::format("[{}{}]", negated ? "^" : "", ranges);
-    else if (!negated)
-      out_ += ranges;
-    else if (ranges.starts_with("\\p{") && ranges.find('}') + 1 == ranges.size())
-      out_ += fmt::format("\\P{}", ranges.substr(2));  // of one property
     else
-      refuse("has a negated set within a class at offset {}, which is not supported", pos_);
+      out_ += negated ? all_but(ranges) : std::string(ranges);
+  }
+
+  /// Behind a set a hyphen of a class stands for itself.
+  void literal_hyphen() {
+    if (!in_class_ || !pattern_.substr(pos_).starts_with('-')) return;
+    out_ += "\\-";
+    ++pos_;
   }
 
   void escape() {
@@ -112,13 +150,15 @@ class Translator {
     switch (next) {
       case 'h':
       case 'H': refuse("uses \\{}, which means different things in different libraries", next);
-      case 's': put_set(kSpace, false); break;
+      case 'Q':
+      case 'E':
+      case 'V': refuse("uses \\{}, which is a letter in one library only", next);
+      case 'v': out_ += R"(\x{B})"; break;
+      case 's':
+      case 'S': put_set(kSpace, next == 'S'); break;
       case 'w':
       case 'W': put_set(in_class_ ? kPosixWord : kWord, next == 'W'); break;
-      case 'S':
-        if (in_class_) return copy(2);  // the same but for U+180E
-        put_set(kSpace, true);
-        break;
+      case 'u': return code_unit();
       case 'b':
       case 'B': {
         if (in_class_) return copy(2);  // a backspace
@@ -128,14 +168,44 @@ class Translator {
       }
       case 'p':
       case 'P': return property();
-      default: return copy(2);
+      default: return copy(escape_length());
     }
     pos_ += 2;
+    literal_hyphen();
+  }
+
+  /// Of one that is the same in both: \x41, \x{1F600}, \101, \k<name>, \cA, or a character.
+  size_t escape_length() const {
+    const std::string_view rest = pattern_.substr(pos_);
+    const auto run = [&](size_t from, size_t most, std::string_view digits) {
+      size_t end = from;
+      while (end < rest.size() && end < from + most && digits.find(rest[end]) != digits.npos) ++end;
+      return end;
+    };
+    const auto behind = [&](char closing) {
+      const size_t end = rest.find(closing);
+      return end == rest.npos ? size_t{2} : end + 1;
+    };
+    const char next = rest[1], opening = rest.size() > 2 ? rest[2] : '\0';
+    if (next == 'x') return opening == '{' ? behind('}') : run(2, 2, "0123456789abcdefABCDEF");
+    if (next >= '0' && next <= '9') return run(1, 3, "0123456789");
+    if (next == 'k' || next == 'g') return opening == '<' ? behind('>') : 2;
+    return next == 'c' ? std::min<size_t>(3, rest.size()) : 2;
+  }
+
+  /// \u with four hexadecimal digits.
+  void code_unit() {
+    const std::string_view digits = pattern_.substr(pos_ + 2, 4);
+    if (digits.size() < 4 || digits.find_first_not_of("0123456789abcdefABCDEF") != digits.npos)
+      refuse("has \\u without four hexadecimal digits at offset {}", pos_);
+    out_ += fmt::format(R"(\x{{{}}})", digits);
+    pos_ += 6;
   }
 
   void property() {
     const size_t end = pattern_.find('}', pos_);
-    if (!pattern_.substr(pos_ + 2).starts_with('{') || end == pattern_.npos) return copy(2);
+    if (!pattern_.substr(pos_ + 2).starts_with('{') || end == pattern_.npos)
+      return copy(std::min<size_t>(3, pattern_.size() - pos_));
     std::string_view name = pattern_.substr(pos_ + 3, end - pos_ - 3);
     const bool negated = name.starts_with('^');
     if (negated) name.remove_prefix(1);
@@ -146,24 +216,34 @@ class Translator {
     pos_ = end + 1;
   }
 
-  /// "{2}", "{2,}", "{,3}", "{2,3}", and a "+" behind it; any other brace stands for itself.
+  /// "{2}", "{2,}", "{,3}", "{2,3}", with a "+" behind it, or the "?" of "{2}?", which makes it optional; any other
+  /// brace stands for itself.
   void quantifier() {
     const size_t end = pattern_.find('}', pos_);
     const std::string_view body = end == pattern_.npos ? "" : pattern_.substr(pos_ + 1, end - pos_ - 1);
     const bool is_one = body.find_first_not_of("0123456789,") == body.npos && std::ranges::count(body, ',') < 2 &&
                         body.find_first_of("0123456789") != body.npos;
-    if (!is_one) return copy(1);
+    if (!is_one) {
+      atom_ = out_.size();
+      return copy(1);
+    }
     out_ += body.starts_with(',') ? fmt::format("{{0{}}}", body) : fmt::format("{{{}}}", body);
     pos_ = end + 1;
-    if (pattern_.substr(pos_).starts_with('+')) {
-      out_.insert(atom_, "(?:");
-      out_ += ")+";
-      ++pos_;
-    }
+    const std::string_view rest = pattern_.substr(pos_);
+    const bool is_optional = rest.starts_with('?') && body.find(',') == body.npos;
+    if (!rest.starts_with('+') && !is_optional) return;
+    out_.insert(atom_, "(?:");
+    out_ += ')';
+    copy(1);
   }
 
   /// "(?mi:", "(?m)": PCRE2's name of what m is there is s.
   void group_options() {
+    if (pattern_.substr(pos_).starts_with("(?#")) {  // a comment
+      open_groups_.pop_back();
+      pos_ = std::min(pattern_.find(')', pos_), pattern_.size() - 1) + 1;
+      return;
+    }
     const size_t end = pattern_.find_first_not_of("imx-", pos_ + 2);
     const bool are_options = end != pattern_.npos && end > pos_ + 2 && (pattern_[end] == ':' || pattern_[end] == ')');
     if (!are_options) return copy(2);
@@ -207,6 +287,7 @@ class Translator {
       refuse("has the class [:{}:], which is not supported", name);
     }
     pos_ = end + 2;
+    literal_hyphen();
   }
 
   std::string_view pattern_;

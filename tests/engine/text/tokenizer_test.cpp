@@ -298,6 +298,26 @@ TEST(Tokenizer, PatternsAreReadAsOnigurumaReadsThem) {
     std::vector<std::string_view> pieces;  // of their concatenation
   };
   const Case cases[] = {
+      {R"(\x41{2}+)", {"AAAA", "A"}},
+      {R"(\x20{2}+)", {"    ", " a"}},
+      {R"(\x{4E00}{1,2}+)", {"一一一", "x"}},
+      {R"(a{{2}+)", {"a{{{{"}},
+      {R"((?<n>a)\k<n>{2}+)", {"aaaaa", "a"}},
+      {R"((?#[)\w+)", {"ab", " ", "c"}},
+      {R"((?#x)a{2}+)", {"aa", "ab"}},
+      {R"(xa{3}?)", {"x", "y", "x"}},
+      {R"((?:ab){2}?c)", {"ababc", "c"}},
+      {R"(a{2,}?)", {"aa", "aa"}},
+      {R"(\v+)", {"a\n", "\u000b", "b"}},
+      {R"(\u0061{2}+)", {"aa", "ab"}},
+      {R"([\S]+)", {"a", " ", "\u180eb"}},
+      {R"([^\W_]+)", {"ab", "_", "c", " ", "d5"}},
+      {R"([\W_]+)", {"ab", "_", "c", "- ", "d"}},
+      {R"([[:space:]-]+)", {"a", " -", "b"}},
+      {R"([[:^space:]x]+)", {"ab", " ", "cx"}},
+      {R"([[:^punct:]]+)", {"a", "$", "b ", "-"}},
+      {R"([^[:^alpha:]]+)", {"aé", "1"}},
+      {R"(\101{2}+)", {"AA", "Ab"}},
       {R"(\p{N}{1,3}+)", {"a", "29447", "b"}},
       {R"(a{2}+|.)", {"aaaa", "a", "b"}},
       {R"((?:ab|c){1,2}+)", {"abcabc", "x"}},
@@ -335,7 +355,7 @@ TEST(Tokenizer, PatternsAreReadAsOnigurumaReadsThem) {
     split_at_matches(each.pattern, "test")->split(text, scratch, pieces);
     EXPECT_EQ(pieces, each.pieces) << each.pattern;
   }
-  for (const char* refused : {R"([\W_])", R"([[:graph:]])", R"([[:^punct:]])", R"(\h)"})
+  for (const char* refused : {R"([[:graph:]])", R"(\h)", R"(\Qa\E)", R"(\V)", R"(\u12)"})
     EXPECT_THROW(split_at_matches(refused, "test"), Error) << refused;
 }
 
