@@ -75,7 +75,7 @@ void parse_gemma3_ropes(const ConfigReader& config, ModelSpec& spec) {
   spec.window_rope.theta = config.real("rope_local_base_freq", kTheta, kWindowTheta);
   const auto parameters = config.object("rope_parameters");
   if (!parameters || !parameters->has("full_attention")) {
-    spec.rope = parse_rope(config, spec.head_dim, spec.max_position, 1.0, "rope_theta", kFullTheta);
+    spec.rope = parse_rope(config, spec.head_dim, spec.max_position, {.theta = kFullTheta});
     return;
   }
   const auto rope_of = [&](const ConfigReader& rope, double theta) {

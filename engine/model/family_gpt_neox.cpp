@@ -37,8 +37,8 @@ ModelSpec parse_gpt_neox(const ConfigReader& config) {
   spec.vocab_size = config.integer("vocab_size", kVocab);
   spec.max_position = config.integer("max_position_embeddings", kPositions);
   spec.norm = {.kind = NormKind::layer, .eps = float(config.real("layer_norm_eps", kEps, 1e-5)), .has_bias = true};
-  const double share = config.real("rotary_pct", {0.0, 1.0}, 0.25);
-  spec.rope = parse_rope(config, spec.head_dim, spec.max_position, share, "rotary_emb_base");
+  spec.rope = parse_rope(config, spec.head_dim, spec.max_position,
+                         {.theta_key = "rotary_emb_base", .share_key = "rotary_pct", .share = 0.25});
   spec.tied_head = config.boolean("tie_word_embeddings", false);
   LayerSpec layer;
   layer.block = config.boolean("use_parallel_residual", true) ? BlockLayout::parallel : BlockLayout::sequential;

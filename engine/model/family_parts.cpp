@@ -20,15 +20,18 @@ constexpr std::array kActivations = {
 };
 
 constexpr RealRange kScale{0.0, 1e6};
+constexpr RealRange kTurns{1e-3, 1e6};  // numbers of turns, factors of single pairs: these may lie below 1
 
 /// YaRN (Peng et al. 2023). `original`: original_max_position_embeddings beside the scaling, 0 where there is none.
 void parse_yarn(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
   spec.scaling = RopeScaling::yarn;
-  spec.factor = rope.real("factor", kFactor);
   spec.original_max_position =
       rope.integer("original_max_position_embeddings", kPositions, original > 0 ? original : max_position);
-  spec.beta_fast = rope.real("beta_fast", kFactor, 32.0);
-  spec.beta_slow = rope.real("beta_slow", kFactor, 1.0);
+  const bool is_known = original > 0 || rope.has("original_max_position_embeddings");
+  const double ratio = double(max_position) / spec.original_max_position;
+  spec.factor = is_known ? rope.real("factor", kFactor, ratio) : rope.real("factor", kFactor);
+  spec.beta_fast = rope.real("beta_fast", kTurns, 32.0);
+  spec.beta_slow = rope.real("beta_slow", kTurns, 1.0);
   spec.truncate = rope.boolean("truncate", true);
   const double mscale = rope.real("mscale", kScale, 0.0), all_dim = rope.real("mscale_all_dim", kScale, 0.0);
   const double usual = mscale > 0 && all_dim > 0
@@ -40,8 +43,8 @@ void parse_yarn(const ConfigReader& rope, int max_position, int original, RopeSp
 /// LongRoPE (Ding et al. 2024). original: as in parse_yarn.
 void parse_longrope(const ConfigReader& rope, int max_position, int original, RopeSpec& spec) {
   spec.scaling = RopeScaling::longrope;
-  spec.short_factor = rope.reals("short_factor", kFactor);
-  spec.long_factor = rope.reals("long_factor", kFactor);
+  spec.short_factor = rope.reals("short_factor", kTurns);
+  spec.long_factor = rope.reals("long_factor", kTurns);
   for (const auto& [key, factors] : {std::pair{"short_factor", &spec.short_factor}, {"long_factor", &spec.long_factor}})
     if (int(factors->size()) != spec.rotary_dim / 2)
       fail(ExitCode::usage, "{}: found {} factors, expected {}, one for each rotary pair", rope.where(key),
@@ -81,9 +84,10 @@ void parse_rope_scaling(const ConfigReader& rope, int max_position, int original
   if (spec.scaling == RopeScaling::dynamic)
     spec.original_max_position = rope.integer("original_max_position_embeddings", kPositions, max_position);
   if (spec.scaling == RopeScaling::llama3) {
-    spec.original_max_position = rope.integer("original_max_position_embeddings", kPositions);
-    spec.low_freq_factor = rope.real("low_freq_factor", kFactor);
-    spec.high_freq_factor = rope.real("high_freq_factor", kFactor);
+    spec.original_max_position = original > 0 ? rope.integer("original_max_position_embeddings", kPositions, original)
+                                              : rope.integer("original_max_position_embeddings", kPositions);
+    spec.low_freq_factor = rope.real("low_freq_factor", kTurns);
+    spec.high_freq_factor = rope.real("high_freq_factor", kTurns);
     if (spec.high_freq_factor <= spec.low_freq_factor)
       fail(ExitCode::usage, "{}: found {}, expected more than low_freq_factor {}", rope.where("high_freq_factor"),
            spec.high_freq_factor, spec.low_freq_factor);
@@ -102,23 +106,23 @@ Activation parse_activation(const ConfigReader& config, std::string_view key, st
   fail(ExitCode::usage, "{}: unsupported activation '{}'; supported: {}", config.where(key), name, supported);
 }
 
-RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, double share,
-                    std::string_view theta_key, double usual_theta) {
+RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, const RopeKeys& keys) {
   const std::optional<ConfigReader> parameters = config.object("rope_parameters");
   if (parameters && config.object("rope_scaling") && config.value("rope_scaling") != config.value("rope_parameters"))
     fail(ExitCode::usage, "{}: stands beside rope_parameters, which holds the scaling too; expected one of the two",
          config.where("rope_scaling"));
   const std::optional<ConfigReader> scaling = parameters ? parameters : config.object("rope_scaling");
-  const ConfigReader& home = scaling ? *scaling : config;
   RopeSpec spec;
-  const double of_old_key = config.real(theta_key, kTheta, usual_theta);
-  spec.theta = home.real("rope_theta", kTheta, config.real("rope_theta", kTheta, of_old_key));
-  share = home.real("partial_rotary_factor", {0.0, 1.0}, config.real("partial_rotary_factor", {0, 1}, share));
+  constexpr RealRange kShare{0.0, 1.0};
+  const double theta = config.real(keys.theta_key, kTheta, keys.theta);
+  const double usual_share = config.real(keys.share_key, kShare, keys.share);
+  spec.theta = scaling ? scaling->real("rope_theta", kTheta, theta) : theta;
+  const double share = scaling ? scaling->real("partial_rotary_factor", kShare, usual_share) : usual_share;
   const double dims = head_dim * share;  // a share that was made by a division may lie a rounding below
   spec.rotary_dim = int(std::floor(dims + 1e-9));
   if (spec.rotary_dim % 2 != 0 || spec.rotary_dim == 0)
     fail(ExitCode::usage, "{}: {} rotary dimensions of head_dim {}; expected an even number above 0",
-         config.where("partial_rotary_factor"), spec.rotary_dim, head_dim);
+         config.where(keys.share_key), spec.rotary_dim, head_dim);
   if (scaling)
     parse_rope_scaling(*scaling, max_position, config.integer("original_max_position_embeddings", kPositions, 0), spec);
   return spec;
@@ -146,7 +150,7 @@ double longrope_attention_factor(double factor, int original) {
   return factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(double(original)));
 }
 
-ModelSpec parse_llama_like(const ConfigReader& config) {
+ModelSpec parse_llama_like(const ConfigReader& config, const RopeKeys& rope) {
   ModelSpec spec;
   spec.num_layers = config.integer("num_hidden_layers", kLayers);
   spec.hidden_size = config.integer("hidden_size", kWidth);
@@ -160,7 +164,7 @@ ModelSpec parse_llama_like(const ConfigReader& config) {
   spec.vocab_size = config.integer("vocab_size", kVocab);
   spec.max_position = config.integer("max_position_embeddings", kPositions);
   spec.norm.eps = float(config.real("rms_norm_eps", kEps, 1e-6));
-  spec.rope = parse_rope(config, spec.head_dim, spec.max_position);
+  spec.rope = parse_rope(config, spec.head_dim, spec.max_position, rope);
   spec.tied_head = config.boolean("tie_word_embeddings", false);
   LayerSpec layer;
   layer.attention.scale = usual_attention_scale(spec.head_dim);

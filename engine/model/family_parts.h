@@ -48,11 +48,16 @@ constexpr std::array<WeightSite, 14> llama_sites(std::string_view q_norm_module,
 /// The activation that `key` names, `otherwise` where it is absent. Throws Error(usage) with the supported names.
 Activation parse_activation(const ConfigReader& config, std::string_view key, std::string_view otherwise);
 
-/// Rotary positions of heads of `head_dim`, of which the share partial_rotary_factor is turned (`share` where it is
-/// absent). rope_parameters is the new home of rope_theta, partial_rotary_factor and the scaling fields (rope_scaling).
-/// `theta_key`: the old name of rope_theta; usual_theta: where none of them stands.
-RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, double share = 1.0,
-                    std::string_view theta_key = "rope_theta", double usual_theta = 10000.0);
+/// What a family calls base and share outside of rope_parameters, where only these names count, and what they are where
+/// nothing says so.
+struct RopeKeys {
+  std::string_view theta_key = "rope_theta", share_key = "partial_rotary_factor";
+  double theta = 10000.0, share = 1.0;
+};
+
+/// Rotary positions of heads of `head_dim`, of which a share is turned. rope_parameters is the new home of rope_theta,
+/// partial_rotary_factor and the scaling fields (rope_scaling).
+RopeSpec parse_rope(const ConfigReader& config, int head_dim, int max_position, const RopeKeys& keys = {});
 
 /// The same from one object that holds rope_theta, the scaling and its fields.
 RopeSpec parse_rope_object(const ConfigReader& rope, int head_dim, int max_position, double usual_theta);
@@ -66,7 +71,7 @@ double yarn_attention_factor(double factor, double weight = 1.0);
 double longrope_attention_factor(double factor, int original);
 
 /// What Llama and its relatives share: RMSNorm, rotary positions, gated MLPs, no biases, the usual keys. No table.
-ModelSpec parse_llama_like(const ConfigReader& config);
+ModelSpec parse_llama_like(const ConfigReader& config, const RopeKeys& rope = {});
 
 /// Layers get `window` where layer_types says "sliding_attention", without that key where `has_window` says so.
 void set_windows(const ConfigReader& config, int window, ModelSpec& spec,

@@ -13,9 +13,8 @@ constexpr WeightTable kStableTable{
     .sites = kStableSites, .prefixes = kModelPrefixes, .ignored_suffixes = kRotaryRecomputed};
 
 ModelSpec parse_stablelm(const ConfigReader& config) {
-  ModelSpec spec = parse_llama_like(config);
+  ModelSpec spec = parse_llama_like(config, {.share = 0.25});
   spec.norm = {.kind = NormKind::layer, .eps = float(config.real("layer_norm_eps", kEps, 1e-5)), .has_bias = true};
-  spec.rope = parse_rope(config, spec.head_dim, spec.max_position, 0.25);
   const bool parallel = config.boolean("use_parallel_residual", false);
   for (LayerSpec& layer : spec.layers) {
     layer.block = parallel ? BlockLayout::parallel : BlockLayout::sequential;

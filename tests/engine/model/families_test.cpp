@@ -170,6 +170,38 @@ TEST(Families, AbsentKeysMeanWhatTheFamilyMeans) {
       parse(llama_like("LlamaForCausalLM", {{"original_max_position_embeddings", 16},
                                             {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}));
   EXPECT_EQ(yarn.rope.original_max_position, 16);
+  json no_factor = llama_like(
+      "LlamaForCausalLM",
+      {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", nullptr}, {"original_max_position_embeddings", 16}}}});
+  EXPECT_EQ(parse(no_factor).rope.factor, double(parse(no_factor).max_position) / 16);
+  const ModelSpec llama3 = parse(llama_like(
+      "LlamaForCausalLM",
+      {{"original_max_position_embeddings", 16},
+       {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 2}, {"low_freq_factor", 0.5}, {"high_freq_factor", 4}}}}));
+  EXPECT_EQ(llama3.rope.original_max_position, 16);
+}
+
+// As in Hugging Face, whatever files of older versions hold besides.
+TEST(Families, NeoxKnowsItsOwnNamesOfRotaryPositions) {
+  const auto rope = [](json changes) { return parse(llama_like("GPTNeoXForCausalLM", std::move(changes))).rope; };
+  const int head_dim = parse(llama_like("GPTNeoXForCausalLM", json::object())).head_dim;
+  EXPECT_EQ(rope({{"rotary_emb_base", 20000}, {"rope_theta", 5e5}}).theta, 20000);
+  EXPECT_EQ(rope({{"rope_theta", 5e5}}).theta, 10000);
+  EXPECT_EQ(rope({{"rotary_pct", 1.0}, {"partial_rotary_factor", 0.5}}).rotary_dim, head_dim);
+  EXPECT_EQ(rope({{"partial_rotary_factor", 0.5}}).rotary_dim, head_dim / 4);
+  const json parameters = {{"rope_type", "default"}, {"rope_theta", 5e5}, {"partial_rotary_factor", 0.5}};
+  EXPECT_EQ(rope({{"rope_parameters", parameters}}).theta, 5e5);
+  EXPECT_EQ(rope({{"rope_parameters", parameters}}).rotary_dim, head_dim / 2);
+}
+
+TEST(Families, FactorsOfSinglePairsAreAsManyAsTurnAndMayLieBelowOne) {
+  const json config = llama_like("StableLmForCausalLM", json::object());
+  const size_t pairs = size_t(parse(config).rope.rotary_dim) / 2;
+  json scaled = config;
+  scaled["rope_scaling"] = {{"rope_type", "longrope"},
+                            {"short_factor", std::vector<double>(pairs, 0.99)},
+                            {"long_factor", std::vector<double>(pairs, 2.0)}};
+  EXPECT_EQ(parse(scaled).rope.short_factor, std::vector<double>(pairs, 0.99));
 }
 
 TEST(Families, LayoutsFollowTheConfiguration) {
