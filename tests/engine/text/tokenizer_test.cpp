@@ -357,6 +357,13 @@ TEST(Tokenizer, PatternsAreReadAsOnigurumaReadsThem) {
   }
   for (const char* refused : {R"([[:graph:]])", R"(\h)", R"(\Qa\E)", R"(\V)", R"(\u12)"})
     EXPECT_THROW(split_at_matches(refused, "test"), Error) << refused;
+  std::string sets;  // written out they are 15 KB each
+  for (int i = 0; i < 10000; ++i) sets += "[\\W_]";
+  const double begin = test::thread_cpu_ms();
+  EXPECT_THROW(split_at_matches(sets, "test"), Error);
+  if (!test::kSanitized) {
+    EXPECT_LE(test::thread_cpu_ms() - begin, 1000.0);
+  }
 }
 
 TEST(Tokenizer, MarksInAnyOrderNormaliseInLinearTime) {
