@@ -466,7 +466,9 @@ class Evaluator {
       const Scope scope(*this);
       context_.charge(around_it.size());
       for (const auto& [variable, value] : around_it) locals_.push_back({variable, value});
-      if (held->scope != 0 && macro.kind == Statement::Kind::macro)  // when it was made it did not stand there yet
+      const auto is_itself = [&](const auto& each) { return each.first == macro.target.variables[0]; };
+      if (held->scope != 0 && macro.kind == Statement::Kind::macro &&
+          std::none_of(around_it.begin(), around_it.end(), is_itself))  // when it was made it did not stand there yet
         locals_.push_back({macro.target.variables[0], target});
       if (macro.kind == Statement::Kind::macro) locals_.push_back({template_.caller_variable, caller});
       for (size_t i = 0; i < macro.parameters.size(); ++i) {

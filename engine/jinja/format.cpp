@@ -20,8 +20,9 @@ constexpr int kMostWidth = 1024, kMostPrecision = 64;
 
 struct Spec {
   std::string_view fill = " ";
-  char align = 0;  // <, >, ^ or =; 0: as the value has it
-  char sign = '-';
+  bool has_fill = false;  // it was written
+  char align = 0;         // <, >, ^ or =; 0: as the value has it
+  char sign = 0;          // +, - or blank; 0: none is written
   bool alternate = false, commas = false;
   int width = 0;
   std::optional<int> precision;
@@ -46,12 +47,14 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-/// None: it is no format.
+/// None: it is no format, or has a field within.
 std::optional<Spec> parse(std::string_view text) {
   Spec spec;
+  if (text.find('{') != text.npos) return std::nullopt;
   const std::string_view first = utf8_first(text, 1);
   if (text.size() > first.size() && is_align(text[first.size()])) {
     spec.fill = first;
+    spec.has_fill = true;
     spec.align = text[first.size()];
     text.remove_prefix(first.size() + 1);
   } else if (!text.empty() && is_align(text[0])) {
@@ -63,9 +66,9 @@ std::optional<Spec> parse(std::string_view text) {
     text.remove_prefix(1);
   }
   spec.alternate = take(text, '#');
-  if (take(text, '0') && spec.align == 0) {
+  if (!spec.has_fill && take(text, '0')) {
     spec.fill = "0";
-    spec.align = '=';
+    if (spec.align == 0) spec.align = '=';
   }
   spec.width = std::max(0, take_number(text, kMostWidth));
   spec.commas = take(text, ',');
@@ -93,15 +96,14 @@ std::string with_commas(const std::string& digits) {
 }
 
 /// Without its sign; none: the type is not one of integers.
-std::optional<std::string> integer_digits(uint64_t magnitude, const Spec& spec) {
-  const char* const prefix = spec.alternate ? "#" : "";
-  switch (spec.type) {
+std::optional<std::string> integer_digits(uint64_t magnitude, char type) {
+  switch (type) {
     case 0:
-    case 'd': return spec.alternate ? std::nullopt : std::optional(std::to_string(magnitude));
-    case 'b': return fmt::format(fmt::runtime(fmt::format("{{:{}b}}", prefix)), magnitude);
-    case 'o': return (spec.alternate ? "0o" : "") + fmt::format("{:o}", magnitude);
-    case 'x': return fmt::format(fmt::runtime(fmt::format("{{:{}x}}", prefix)), magnitude);
-    case 'X': return fmt::format(fmt::runtime(fmt::format("{{:{}X}}", prefix)), magnitude);
+    case 'd': return std::to_string(magnitude);
+    case 'b': return fmt::format("{:b}", magnitude);
+    case 'o': return fmt::format("{:o}", magnitude);
+    case 'x': return fmt::format("{:x}", magnitude);
+    case 'X': return fmt::format("{:X}", magnitude);
     default: return std::nullopt;
   }
 }
@@ -142,8 +144,8 @@ std::string padded(const std::string& sign, const std::string& body, char align,
 /// None: Python refuses it, or it is not supported.
 std::optional<std::string> formatted(const Value& value, const Spec& spec, Context& context) {
   if (value.is_string()) {
-    const bool fits = (spec.type == 0 || spec.type == 's') && spec.sign == '-' && !spec.alternate && !spec.commas;
-    if (!fits || (spec.align == '=' && spec.fill != "0")) return std::nullopt;
+    const bool fits = (spec.type == 0 || spec.type == 's') && spec.sign == 0 && !spec.alternate && !spec.commas;
+    if (!fits || (spec.align == '=' && spec.has_fill)) return std::nullopt;
     std::string_view text = value.string();
     context.charge_bytes(text.size());
     if (spec.precision) text = utf8_first(text, size_t(*spec.precision));
@@ -151,18 +153,22 @@ std::optional<std::string> formatted(const Value& value, const Spec& spec, Conte
   }
   if (!value.is_number()) return std::nullopt;
   const bool is_whole = value.is_integer() && std::string_view("eEfFgG%").find(spec.type) == std::string_view::npos;
-  const bool is_negative = is_whole ? value.integer() < 0 : std::signbit(value.number());
+  const bool is_based = spec.type != 0 && std::string_view("boxX").find(spec.type) != std::string_view::npos;
+  const bool is_negative = is_whole ? value.integer() < 0 : std::signbit(value.number()) && !std::isnan(value.number());
   std::optional<std::string> digits;
   if (is_whole && !spec.precision) {
     const auto bits = static_cast<uint64_t>(value.integer());
-    digits = integer_digits(is_negative ? 0 - bits : bits, spec);
+    digits = integer_digits(is_negative ? 0 - bits : bits, spec.type);
   } else if (!is_whole) {
     digits = real_digits(std::fabs(value.number()), spec);
   }
-  if (!digits || (spec.commas && std::string_view("boxX").find(spec.type) != std::string_view::npos && spec.type != 0))
-    return std::nullopt;
-  const std::string sign = is_negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-  return padded(sign, spec.commas ? with_commas(*digits) : *digits, spec.align == 0 ? '>' : spec.align, spec);
+  const char align = spec.align == 0 ? '>' : spec.align;
+  const bool zeros_with_commas =
+      spec.commas && align == '=' && spec.fill == "0" && spec.width > 0;  // they get commas, too
+  if (!digits || (spec.commas && is_based) || zeros_with_commas) return std::nullopt;
+  std::string sign = is_negative ? "-" : spec.sign == '+' || spec.sign == ' ' ? std::string(1, spec.sign) : "";
+  if (spec.alternate && is_based) sign += std::string{'0', spec.type};
+  return padded(sign, spec.commas ? with_commas(*digits) : *digits, align, spec);
 }
 
 /// What fields name: an argument by number or name; without either the next one.
@@ -174,6 +180,8 @@ class Fields {
     size_t index = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), index);
     const bool is_number = parsed.ec == std::errc() && parsed.ptr == name.data() + name.size() && !name.empty();
+    if (name.find_first_of(".[!") != name.npos)
+      context_.error("format: field {} is not supported", json_literal(std::string(name)));
     if (name.empty() || is_number) {
       if (counts_ && *counts_ != name.empty()) context_.error("format: fields with and without numbers");
       counts_ = name.empty();

@@ -382,7 +382,8 @@ bool contains(const Value& container, const Value& item, Context& context) {
     return find_text(container.string(), item.string()) != std::string_view::npos;
   }
   if (container.is_dict()) {
-    if (item.is_list() || item.is_dict() || item.is_undefined()) context.error("a {} is no key", item.type_name());
+    const bool is_hashable = !item.is_dict() && (!item.is_list() || item.as<ListPtr>()->tuple);
+    if (!is_hashable) context.error("a {} is no key", item.type_name());
     return find_item(container, item, context) != nullptr;
   }
   if (container.is_undefined()) return false;

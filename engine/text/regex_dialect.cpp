@@ -101,11 +101,12 @@ class Translator {
         quantifier();
         continue;
       }
-      if (c == ')' && !open_groups_.empty()) {
-        atom_ = open_groups_.back();
+      if (c == ')' && open_groups_.size() > 1) {
+        close_options();
+        atom_ = open_groups_.back().begin;
         open_groups_.pop_back();
       } else if (c == '(') {
-        open_groups_.push_back(out_.size());
+        open_groups_.push_back({.begin = out_.size()});
       } else if (!is_utf8_continuation(c) && c != '*' && c != '+' && c != '?') {
         atom_ = out_.size();
       }
@@ -118,10 +119,30 @@ class Translator {
       else
         copy(1);
     }
+    close_options();
     return std::move(out_);
   }
 
  private:
+  struct Group {
+    size_t begin = 0;     // in out_
+    int num_options = 0;  // groups that "(?i)" opened within
+  };
+
+  /// What "(?i)" opened ends with the group that it stands in.
+  void close_options() {
+    for (; open_groups_.back().num_options > 0; --open_groups_.back().num_options) out_ += ')';
+  }
+
+  /// Past a comment at pos_, if there is one.
+  bool skip_comment() {
+    if (!pattern_.substr(pos_).starts_with("(?#")) return false;
+    for (pos_ += 3; pos_ < pattern_.size() && pattern_[pos_] != ')'; ++pos_)
+      if (pattern_[pos_] == '\\') ++pos_;
+    pos_ = std::min(pos_ + 1, pattern_.size());
+    return true;
+  }
+
   void copy(size_t count) {
     out_ += pattern_.substr(pos_, count);
     pos_ += count;
@@ -163,7 +184,10 @@ class Translator {
       case 'Q':
       case 'E':
       case 'V': refuse("uses \\{}, which is a letter in one library only", next);
-      case 'v': out_ += R"(\x{B})"; break;
+      case 'v':
+        out_ += R"(\x{B})";
+        pos_ += 2;
+        return;
       case 's':
       case 'S': put_set(kSpace, next == 'S'); break;
       case 'w':
@@ -239,6 +263,8 @@ class Translator {
     }
     out_ += body.starts_with(',') ? fmt::format("{{0{}}}", body) : fmt::format("{{{}}}", body);
     pos_ = end + 1;
+    while (skip_comment()) {
+    }
     const std::string_view rest = pattern_.substr(pos_);
     const bool is_optional = rest.starts_with('?') && body.find(',') == body.npos;
     if (!rest.starts_with('+') && !is_optional) return;
@@ -247,11 +273,12 @@ class Translator {
     copy(1);
   }
 
-  /// "(?mi:", "(?m)": PCRE2's name of what m is there is s.
+  /// "(?mi:", "(?m)": PCRE2's name of what m is there is s. The second opens a group there, up to the end of the one
+  /// that it stands in.
   void group_options() {
-    if (pattern_.substr(pos_).starts_with("(?#")) {  // a comment
+    if (pattern_.substr(pos_).starts_with("(?#")) {
       open_groups_.pop_back();
-      pos_ = std::min(pattern_.find(')', pos_), pattern_.size() - 1) + 1;
+      skip_comment();
       return;
     }
     const size_t end = pattern_.find_first_not_of("imx-", pos_ + 2);
@@ -261,6 +288,11 @@ class Translator {
     std::ranges::replace(options, 'm', 's');
     out_ += options;
     pos_ = end;
+    if (pattern_[end] == ':') return;
+    out_ += ':';
+    ++pos_;
+    open_groups_.pop_back();
+    ++open_groups_.back().num_options;
   }
 
   void open_class() {
@@ -304,8 +336,8 @@ class Translator {
   const std::string& where_;
   std::string out_;
   size_t pos_ = 0;
-  size_t atom_ = 0;  // in out_, of what a quantifier repeats
-  std::vector<size_t> open_groups_;
+  size_t atom_ = 0;                                 // in out_, of what a quantifier repeats
+  std::vector<Group> open_groups_ = {{}};           // first the pattern
   std::map<std::string_view, std::string> others_;  // by the set: all but it
   bool in_class_ = false;
 };

@@ -162,6 +162,19 @@ TEST(KeptRates, NoneHigherWasSentToAnyOfThem) {
       run_of({{"none", {{2, {40, 40}}, {4, {40, 40}}}}, {"ngram", {{2, {40, 40}}, {4, {40, 40}}, {8, {10, 10}}}}});
   const std::string text = summary_markdown(run, summarize(run));
   EXPECT_TRUE(holds(text, "up to 4/s: tp1 pp1 none and 1 more.")) << text;
+  const RunResult higher =
+      run_of({{"none", {{2, {40, 40}}, {4, {10, 10}}, {8, {10, 10}}}}, {"ngram", {{2, {40, 40}}, {4, {40, 40}}}}});
+  EXPECT_FALSE(holds(summary_markdown(higher, summarize(higher)), "none higher was sent"));
+}
+
+TEST(KeptRates, AHigherRateThatIsKeptIsNotDenied) {
+  RunResult run = run_of({{"none", {{2, {40, 40}}, {4, {40, 40}}}}});
+  run.cells[0].status = CellStatus::failed;
+  run.cells[0].repetitions.clear();
+  const RunSummary summary = summarize(run);
+  EXPECT_TRUE(holds(summary_markdown(run, summary),
+                    "No cell is shown to meet ttft ≤ 100 ms for 90 % of requests from its lowest rate on."));
+  EXPECT_EQ(shares_text(VerdictView(run, summary).kept_rates().at(0)), "2/s (failed), 4/s 100 %");
 }
 
 TEST(KeptRates, SayTheGoalAsItIsWritten) {

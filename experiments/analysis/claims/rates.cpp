@@ -96,9 +96,12 @@ std::string kept_text(const KeptRates& rates) {
 
 std::string shares_text(const KeptRates& rates) {
   std::vector<std::string> shares;
-  for (const KeptRates::Point& point : rates.points)
-    shares.push_back(fmt::format("{} {}{}", rate_text(point), share_text(rates, point),
-                                 point.kept == Kept::kept ? "" : fmt::format(" ({})", to_string(point.kept))));
+  for (const KeptRates::Point& point : rates.points) {
+    std::string text = rate_text(point);
+    if (const std::string share = share_text(rates, point); !share.empty()) text += " " + share;
+    if (point.kept != Kept::kept) text += fmt::format(" ({})", to_string(point.kept));
+    shares.push_back(std::move(text));
+  }
   return fmt::format("{}", fmt::join(shares, ", "));
 }
 

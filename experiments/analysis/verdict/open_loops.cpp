@@ -17,9 +17,13 @@ std::string highest_rate_text(const VerdictView& view, const KeptRates& best, co
   const std::vector<KeptRates>& all = view.kept_rates();
   if (best.num_kept() == 0) {
     double lowest = best.points.front().rate_per_s;
-    for (const KeptRates& rates : all) lowest = std::min(lowest, rates.points.front().rate_per_s);
+    bool is_any_kept = false;  // behind one that is not
+    for (const KeptRates& rates : all) {
+      lowest = std::min(lowest, rates.points.front().rate_per_s);
+      is_any_kept |= std::ranges::count(rates.points, Kept::kept, &KeptRates::Point::kept) > 0;
+    }
     return Sentence(fmt::format("No cell is shown to meet {} for {} of requests", slo_text(slo), attainment_text(slo)))
-        .add(fmt::format(" at any rate from {:g}/s on", lowest))
+        .add(is_any_kept ? " from its lowest rate on" : fmt::format(" at any rate from {:g}/s on", lowest))
         .text();
   }
   const KeptRates::Point& last = best.points[best.num_kept() - 1];
@@ -30,7 +34,7 @@ std::string highest_rate_text(const VerdictView& view, const KeptRates& best, co
                                 others > 0 ? fmt::format(" and {} more", others) : ""));
   if (plain && plain->rate_per_s() < last.rate_per_s) sentence.add("; without speculation " + kept_text(*plain));
   const bool is_highest = std::ranges::all_of(
-      all, [&](const KeptRates& rates) { return !ties(rates) || rates.num_kept() == rates.points.size(); });
+      all, [&](const KeptRates& rates) { return rates.points.back().rate_per_s <= last.rate_per_s; });
   if (is_highest) sentence.add("; none higher was sent");
   return sentence.text();
 }

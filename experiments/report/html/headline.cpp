@@ -138,13 +138,28 @@ std::vector<const RateSweep*> told_sweeps(const Report& report) {
   return told;
 }
 
+/// Tells apart what has one colour: a proposer with several k, in a placement.
+LineStyle style_of(const Report& report, const RateSweep& sweep) {
+  constexpr LineStyle kStyles[] = {LineStyle::solid, LineStyle::dashed, LineStyle::dash_dotted, LineStyle::dotted};
+  const auto place_and_color = [&](const RateSweep& of) {
+    const CellSummary& first = *of.points.front().cell;
+    return std::pair(placement(report.cell(first).axes), report.color(first));
+  };
+  size_t before = 0;
+  for (const RateSweep* const other : told_sweeps(report)) {
+    if (other == &sweep) break;
+    before += place_and_color(*other) == place_and_color(sweep) ? 1 : 0;
+  }
+  return kStyles[before % std::size(kStyles)];
+}
+
 /// A chart for each placement, with a line for each sweep.
 std::string over_rates(const Report& report, const char* title, const char* y_label,
                        const std::function<std::optional<double>(const CellSummary&)>& y_of) {
   nlohmann::ordered_map<std::string, std::vector<LineSeries>> places;
   for (const RateSweep* const sweep : told_sweeps(report)) {
     const CellSummary& first = *sweep->points.front().cell;
-    LineSeries series{.name = sweep->name, .color = report.color(first)};
+    LineSeries series{.name = sweep->name, .color = report.color(first), .style = style_of(report, *sweep)};
     for (const auto& [rate_per_s, cell] : sweep->points) {
       const std::optional<double> y = report.is_done(*cell) ? y_of(*cell) : std::nullopt;
       if (!y) continue;
@@ -181,7 +196,8 @@ std::string over_rates(const Report& report, const char* title, const char* y_la
 std::string rate_curves(const Report& report) {
   std::vector<LegendEntry> legend;
   for (const RateSweep* const sweep : told_sweeps(report))
-    legend.push_back({.name = sweep->name, .color = report.color(*sweep->points.front().cell)});
+    legend.push_back(
+        {.name = sweep->name, .color = report.color(*sweep->points.front().cell), .style = style_of(report, *sweep)});
   if (legend.empty()) return "";
   std::string charts;
   if (!report.run.slo.empty())

@@ -102,8 +102,9 @@ std::string kept_rates(const Report& report) {
          note(fmt::format(
              "Share of requests with {} at each rate; a rate is kept where the 95 % interval of that share lies at {} "
              "or "
-             "above, missed where it lies below, and not decided where it holds that share or there is one repetition. "
-             "Requests of one queue are late together, which few repetitions do not show: repeat near the limit.",
+             "above, missed where it lies below, and not decided where it holds that share, or lies above it with one "
+             "repetition. Requests of one queue are late together, which few repetitions do not show: repeat near the "
+             "limit.",
              html_escaped(slo_text(report.run.slo)), attainment_text(report.run.slo)));
 }
 

@@ -177,6 +177,8 @@ TEST(ChatTemplate, ErrorsNameThePosition) {
       {"{% call messages %}{% endcall %}", "expected a call of a macro before \"%}\""},
       {"{{ '{:9999}'.format(1) }}", "format \"9999\" of a int is not supported"},
       {"{{ '{0:{1}}'.format(1, 5) }}", "format \"{1\" of a int is not supported"},
+      {"{{ '{a!r}'.format(**{'a!r': 7, 'a': 'q'}) }}", "format: field \"a!r\" is not supported"},
+      {"{{ '{:08,}'.format(42) }}", "format \"08,\" of a int is not supported"},
       {"{{ '{:c}'.format(255) }}", "format \"c\" of a int is not supported"},
       {"{{ '{:d}'.format('a') }}", "format \"d\" of a str is not supported"},
       {"{% break %}", "\"break\" outside a loop"},

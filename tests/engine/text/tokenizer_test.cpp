@@ -298,6 +298,13 @@ TEST(Tokenizer, PatternsAreReadAsOnigurumaReadsThem) {
     std::vector<std::string_view> pieces;  // of their concatenation
   };
   const Case cases[] = {
+      {R"([\v-\f]+)", {"a", "\u000c\u000b", "-b"}},
+      {R"(a(?i)b|c)", {"ab", " ", "aB", " C c b B"}},
+      {R"((?:a(?i)b|c)d|e)", {"aBd", " Cd E ", "e"}},
+      {R"(\w{,2}(?#c)+)", {"aabbab"}},
+      {R"(一{1}(?#c)?)", {"一", "a"}},
+      {R"((?#x\)y)a+)", {"aa", "b"}},
+      {R"((?i)a|b)", {"a", "A", "b", "B"}},
       {R"(\x41{2}+)", {"AAAA", "A"}},
       {R"(\x20{2}+)", {"    ", " a"}},
       {R"(\x{4E00}{1,2}+)", {"一一一", "x"}},
