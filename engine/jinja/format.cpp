@@ -21,8 +21,9 @@ constexpr int kMostWidth = 1024, kMostPrecision = 64;
 struct Spec {
   std::string_view fill = " ";
   bool has_fill = false;  // it was written
-  char align = 0;         // <, >, ^ or =; 0: as the value has it
-  char sign = 0;          // +, - or blank; 0: none is written
+  bool pads_with_zeros = false;
+  char align = 0;  // <, >, ^ or =; 0: as the value has it
+  char sign = 0;   // +, - or blank; 0: none is written
   bool alternate = false, commas = false;
   int width = 0;
   std::optional<int> precision;
@@ -68,7 +69,7 @@ std::optional<Spec> parse(std::string_view text) {
   spec.alternate = take(text, '#');
   if (!spec.has_fill && take(text, '0')) {
     spec.fill = "0";
-    if (spec.align == 0) spec.align = '=';
+    spec.pads_with_zeros = true;
   }
   spec.width = std::max(0, take_number(text, kMostWidth));
   spec.commas = take(text, ',');
@@ -145,11 +146,11 @@ std::string padded(const std::string& sign, const std::string& body, char align,
 std::optional<std::string> formatted(const Value& value, const Spec& spec, Context& context) {
   if (value.is_string()) {
     const bool fits = (spec.type == 0 || spec.type == 's') && spec.sign == 0 && !spec.alternate && !spec.commas;
-    if (!fits || (spec.align == '=' && spec.has_fill)) return std::nullopt;
+    if (!fits || spec.align == '=') return std::nullopt;
     std::string_view text = value.string();
     context.charge_bytes(text.size());
     if (spec.precision) text = utf8_first(text, size_t(*spec.precision));
-    return padded("", std::string(text), spec.align == 0 || spec.align == '=' ? '<' : spec.align, spec);
+    return padded("", std::string(text), spec.align == 0 ? '<' : spec.align, spec);
   }
   if (!value.is_number()) return std::nullopt;
   const bool is_whole = value.is_integer() && std::string_view("eEfFgG%").find(spec.type) == std::string_view::npos;
@@ -162,7 +163,7 @@ std::optional<std::string> formatted(const Value& value, const Spec& spec, Conte
   } else if (!is_whole) {
     digits = real_digits(std::fabs(value.number()), spec);
   }
-  const char align = spec.align == 0 ? '>' : spec.align;
+  const char align = spec.align != 0 ? spec.align : spec.pads_with_zeros ? '=' : '>';
   const bool zeros_with_commas =
       spec.commas && align == '=' && spec.fill == "0" && spec.width > 0;  // they get commas, too
   if (!digits || (spec.commas && is_based) || zeros_with_commas) return std::nullopt;
