@@ -176,13 +176,12 @@ void append_json(std::string& out, const Value& value, const JsonStyle& style, i
     for (const size_t entry : entries) {
       separator(std::exchange(first, false));
       context.charge_bytes(dict.entries[entry].first.size());
-      const Value key = dict.key(entry);
-      if (key.is_string()) {
-        append_json_string(out, key.string(), style.ensure_ascii);
+      if (const Value* const key = dict.other_key(entry)) {
+        out.push_back('"');
+        append_json(out, *key, style, level + 1, context);
+        out.push_back('"');
       } else {
-        out.push_back('"');
-        append_json(out, key, style, level + 1, context);
-        out.push_back('"');
+        append_json_string(out, dict.entries[entry].first, style.ensure_ascii);
       }
       out += style.key_separator;
       append_json(out, dict.entries[entry].second, style, level + 1, context);
@@ -275,7 +274,12 @@ void append_text(std::string& out, const Value& value, Context& context) {
     out.push_back('{');
     for (size_t entry = 0; entry < dict.entries.size(); ++entry) {
       if (entry > 0) out += ", ";
-      append_repr(out, dict.key(entry), context);
+      if (const Value* const key = dict.other_key(entry)) {
+        append_repr(out, *key, context);
+      } else {
+        context.charge_bytes(dict.entries[entry].first.size());
+        out += string_repr(dict.entries[entry].first);
+      }
       out += ": ";
       append_repr(out, dict.entries[entry].second, context);
     }
@@ -287,7 +291,8 @@ void append_text(std::string& out, const Value& value, Context& context) {
 }
 
 Value key_of(const Dict& dict, size_t entry, Context& context) {
-  return dict.keys.empty() ? context.text(dict.entries[entry].first) : dict.keys[entry];
+  const Value* const key = dict.other_key(entry);
+  return key == nullptr ? context.text(dict.entries[entry].first) : *key;
 }
 
 void set_entry(std::vector<std::pair<std::string, Value>>& entries, std::vector<Value>& keys, const Value& key,

@@ -27,7 +27,9 @@ const Value* Dict::find(std::string_view text) const {
   return nullptr;
 }
 
-Value Dict::key(size_t entry) const { return keys.empty() ? make_string(entries[entry].first) : keys[entry]; }
+const Value* Dict::other_key(size_t entry) const {
+  return keys.empty() || keys[entry].is_string() ? nullptr : &keys[entry];
+}
 
 const Value* Namespace::find(std::string_view key) const {
   for (const auto& [name, value] : entries) {

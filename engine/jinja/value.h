@@ -45,7 +45,8 @@ struct Dict {
   int depth = 1;
 
   const Value* find(std::string_view text) const;
-  Value key(size_t entry) const;
+  /// The key of an entry where that is no string; null: it is the entry's text.
+  const Value* other_key(size_t entry) const;
 };
 
 /// Made by namespace(); the one value that templates change. The evaluator breaks cycles through it at the end.

@@ -29,8 +29,8 @@ struct RenderOptions {
 
 /// A parsed template and the special tokens that it may name. Immutable, any thread may render.
 /// The language is a subset of Jinja2 as Hugging Face sets it up (but `safe` marks nothing, and `+` escapes nothing),
-/// without access to anything but the given variables: calls, filters and tests come from an allow-list, and a rendering
-/// takes at most 1,000,000 steps, 1 MiB of output and depth 64.
+/// without access to anything but the given variables: calls, filters and tests come from an allow-list, and a
+/// rendering takes at most 1,000,000 steps, 1 MiB of output and depth 64.
 class ChatTemplate {
  public:
   /// Looks into a .gguf file's metadata (tokenizer.chat_template), or a model's folder: chat_template.jinja, else

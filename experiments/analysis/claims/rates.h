@@ -29,13 +29,14 @@ std::vector<RateSweep> make_rate_sweeps(const VerdictView& view);
 enum class Kept : uint8_t {
   kept,       // it lies at or above the share that is asked for
   missed,     // ... below
-  undecided,  // it holds that share, or there is one repetition
+  undecided,  // it holds that share, or lies above it with one repetition
   saturated,  // not missed, but latencies depend on the run's length
   unranked,   // the cell is not rankable, or its server does not say when tokens come
   failed,
 };
 const char* to_string(Kept kept);  // "kept", "missed", "not decided", "saturated", "not ranked", "failed"
 
+/// What a sweep of rates shows of report.slo.
 struct KeptRates {
   struct Point {
     double rate_per_s = 0;

@@ -93,7 +93,7 @@ std::optional<RatioInterval> ratio_of(const CellResult& first, const CellResult&
   if (metric == Metric::steps) {
     const double before = *shown_value(first, metric), now = *shown_value(other, metric);
     if (before <= 0) return std::nullopt;
-    return RatioInterval{.ratio = now / before, .low = {}, .high = {}, .p_value = {}};
+    return RatioInterval{.ratio = now / before};
   }
   return welch_ratio(values_of(first, metric), values_of(other, metric));
 }

@@ -265,10 +265,9 @@ std::optional<Goodput> goodput_of(const CellResult& cell, const ServiceLevel& sl
   }
   if (all == 0) return std::nullopt;
   Goodput out{.share = double(good) / double(all), .share_interval = binomial_interval(good, all), .rate_per_s = {}};
-  if (const std::optional<double> sd = standard_deviation(shares)) {
-    const double count = double(shares.size()), half = student_t_quantile(0.975, count - 1) * *sd / std::sqrt(count);
-    out.share_interval.low = std::max(0.0, std::min(out.share_interval.low, out.share - half));
-    out.share_interval.high = std::min(1.0, std::max(out.share_interval.high, out.share + half));
+  if (const std::optional<double> half = mean_error(shares)) {
+    out.share_interval.low = std::max(0.0, std::min(out.share_interval.low, out.share - *half));
+    out.share_interval.high = std::min(1.0, std::max(out.share_interval.high, out.share + *half));
   }
   if (served.count > 0 && served.seconds > 0) out.rate_per_s = out.share * served.count / served.seconds;
   return out;

@@ -38,11 +38,10 @@ std::optional<double> quantile_of_sorted(const std::vector<double>& sorted, doub
 
 /// exp of the Student-t interval of the mean; no value for fewer than two.
 std::optional<Interval> exp_of_mean_interval(const std::vector<double>& logs) {
-  const auto sd = standard_deviation(logs);
-  if (!sd) return std::nullopt;
-  const double center = *mean(logs), n = static_cast<double>(logs.size());
-  const double half = student_t_quantile(0.975, static_cast<int>(logs.size()) - 1) * *sd / std::sqrt(n);
-  return Interval{.low = std::exp(center - half), .high = std::exp(center + half)};
+  const std::optional<double> half = mean_error(logs);
+  if (!half) return std::nullopt;
+  const double center = *mean(logs);
+  return Interval{.low = std::exp(center - *half), .high = std::exp(center + *half)};
 }
 
 }  // namespace
@@ -83,6 +82,13 @@ std::optional<double> geometric_mean(std::span<const double> sample) {
 std::optional<Interval> geometric_mean_interval(std::span<const double> sample) {
   const auto logs = logs_of(sample);
   return logs ? exp_of_mean_interval(*logs) : std::nullopt;
+}
+
+std::optional<double> mean_error(std::span<const double> sample) {
+  const std::optional<double> sd = standard_deviation(sample);
+  if (!sd) return std::nullopt;
+  const double n = static_cast<double>(sample.size());
+  return student_t_quantile(0.975, n - 1) * *sd / std::sqrt(n);
 }
 
 Interval binomial_interval(int64_t hits, int64_t all) {

@@ -21,6 +21,9 @@ std::optional<double> mean(std::span<const double> sample);
 /// Standard deviation with n - 1; no value for n < 2.
 std::optional<double> standard_deviation(std::span<const double> sample);
 
+/// Half of the 95 % confidence interval of the mean, t(0.975, n-1)·sd/√n; no value for n < 2.
+std::optional<double> mean_error(std::span<const double> sample);
+
 /// The logarithms; no value for an empty sample, nor unless every entry is positive and finite.
 std::optional<std::vector<double>> logs_of(std::span<const double> sample);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -127,49 +128,47 @@ std::string open_loop_charts(const Report& report, const Load& load) {
   return charts;
 }
 
-/// Sweeps of rates of which some cell is the best of its proposer.
-std::vector<const RateSweep*> told_sweeps(const Report& report) {
-  std::vector<const RateSweep*> told;
-  for (const RateSweep& sweep : report.view.rate_sweeps())
-    if (std::ranges::any_of(sweep.points, [&](const RateSweep::Point& point) {
-          return std::ranges::count(report.fastest(), point.cell) > 0;
-        }))
-      told.push_back(&sweep);
-  return told;
-}
+/// A sweep of rates, as it is drawn.
+struct RateLine {
+  const RateSweep* sweep = nullptr;
+  std::string place;  // of the chart
+  int color = 0;
+  LineStyle style = LineStyle::solid;  // tells apart what has one colour in one place: several k of a proposer
+};
 
-/// Tells apart what has one colour: a proposer with several k, in a placement.
-LineStyle style_of(const Report& report, const RateSweep& sweep) {
+/// Of the sweeps of which some cell is the best of its proposer.
+std::vector<RateLine> rate_lines(const Report& report) {
   constexpr LineStyle kStyles[] = {LineStyle::solid, LineStyle::dashed, LineStyle::dash_dotted, LineStyle::dotted};
-  const auto place_and_color = [&](const RateSweep& of) {
-    const CellSummary& first = *of.points.front().cell;
-    return std::pair(placement(report.cell(first).axes), report.color(first));
-  };
-  size_t before = 0;
-  for (const RateSweep* const other : told_sweeps(report)) {
-    if (other == &sweep) break;
-    before += place_and_color(*other) == place_and_color(sweep) ? 1 : 0;
+  const std::set<const CellSummary*> fastest(report.fastest().begin(), report.fastest().end());
+  std::map<std::pair<std::string, int>, size_t> num_lines;  // of a place and a colour
+  std::vector<RateLine> lines;
+  for (const RateSweep& sweep : report.view.rate_sweeps()) {
+    if (std::ranges::none_of(sweep.points, [&](const auto& point) { return fastest.contains(point.cell); })) continue;
+    const CellSummary& first = *sweep.points.front().cell;
+    RateLine line{.sweep = &sweep, .place = placement(report.cell(first).axes), .color = report.color(first)};
+    line.style = kStyles[num_lines[{line.place, line.color}]++ % std::size(kStyles)];
+    lines.push_back(std::move(line));
   }
-  return kStyles[before % std::size(kStyles)];
+  return lines;
 }
 
-/// A chart for each placement, with a line for each sweep.
-std::string over_rates(const Report& report, const char* title, const char* y_label,
+/// A chart for each placement.
+std::string over_rates(const Report& report, const std::vector<RateLine>& drawn, const char* title, const char* y_label,
                        const std::function<std::optional<double>(const CellSummary&)>& y_of) {
   nlohmann::ordered_map<std::string, std::vector<LineSeries>> places;
-  for (const RateSweep* const sweep : told_sweeps(report)) {
-    const CellSummary& first = *sweep->points.front().cell;
-    LineSeries series{.name = sweep->name, .color = report.color(first), .style = style_of(report, *sweep)};
-    for (const auto& [rate_per_s, cell] : sweep->points) {
+  for (const RateLine& line : drawn) {
+    const std::string& name = line.sweep->name;
+    LineSeries series{.name = name, .color = line.color, .style = line.style};
+    for (const auto& [rate_per_s, cell] : line.sweep->points) {
       const std::optional<double> y = report.is_done(*cell) ? y_of(*cell) : std::nullopt;
       if (!y) continue;
       series.points.push_back({.x = rate_per_s,
                                .y = *y,
                                .faded = !cell->rankable || cell->is_saturated(),
-                               .tooltip = fmt::format("{} at {:g}/s: {:.3g}{}", sweep->name, rate_per_s, *y,
+                               .tooltip = fmt::format("{} at {:g}/s: {:.3g}{}", name, rate_per_s, *y,
                                                       cell->is_saturated() ? " (saturated)" : "")});
     }
-    if (!series.points.empty()) places[placement(report.cell(first).axes)].push_back(std::move(series));
+    if (!series.points.empty()) places[line.place].push_back(std::move(series));
   }
   std::string out;
   for (auto& [place, lines] : places) {
@@ -194,18 +193,20 @@ std::string over_rates(const Report& report, const char* title, const char* y_la
 
 /// What rises with the rate; empty: there is one.
 std::string rate_curves(const Report& report) {
+  const std::vector<RateLine> lines = rate_lines(report);
+  if (lines.empty()) return "";
   std::vector<LegendEntry> legend;
-  for (const RateSweep* const sweep : told_sweeps(report))
-    legend.push_back(
-        {.name = sweep->name, .color = report.color(*sweep->points.front().cell), .style = style_of(report, *sweep)});
-  if (legend.empty()) return "";
+  for (const RateLine& line : lines)
+    legend.push_back({.name = line.sweep->name, .color = line.color, .style = line.style});
   std::string charts;
   if (!report.run.slo.empty())
-    charts += over_rates(report, "Good requests", "share", [](const CellSummary& s) {
+    charts += over_rates(report, lines, "Good requests", "share", [](const CellSummary& s) {
       return s.goodput ? std::optional(s.goodput->share) : std::nullopt;
     });
-  charts += over_rates(report, "TTFT, 90th percentile", "ms", [](const CellSummary& s) { return s.ttft_ms.p90; });
-  charts += over_rates(report, "TPOT, 90th percentile", "ms", [](const CellSummary& s) { return s.tpot_ms.p90; });
+  charts +=
+      over_rates(report, lines, "TTFT, 90th percentile", "ms", [](const CellSummary& s) { return s.ttft_ms.p90; });
+  charts +=
+      over_rates(report, lines, "TPOT, 90th percentile", "ms", [](const CellSummary& s) { return s.tpot_ms.p90; });
   return "<h3>Over the rate</h3>" + chart_legend(legend) + grid(charts);
 }
 
